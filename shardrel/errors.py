@@ -1,0 +1,239 @@
+"""Errors: the category says what the caller should do, the code says what happened.
+
+    ShardrelError
+    ├── InvalidInputError     fix the call or the file                            exit 2
+    ├── FormatError           bytes are not a record that this version knows      exit 1
+    ├── IntegrityError        bytes are not what their descriptor promises        exit 1
+    ├── TrustError            signature, threshold, subject or predicate is wrong exit 1
+    ├── NotFoundError         no such object, alias, run or commit record         exit 1
+    ├── RefusedError          the gate says no                                    exit 1
+    ├── ConflictError         somebody else moved first: read again, then decide  exit 1
+    ├── RunFailedError        ranks disagree, are missing or failed               exit 1
+    ├── UnavailableError      store or peer does not answer: back off, try again  exit 3
+    ├── OutcomeUnknownError   a write may or may not have landed: run it again    exit 4
+    └── InternalError         a bug of ours                                       exit 70
+
+Codes are a published, append-only list (``schemas/error-codes.json``); messages are for people
+and may change. A message or a context never holds sample content or key material.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import ClassVar
+
+
+class ErrorCode(StrEnum):
+    """What happened. The part before the first dot names the subject."""
+
+    # The call, or a file that a person handed in.
+    INPUT_INVALID = "input.invalid"
+    INPUT_NO_SUCH_FILE = "input.no-such-file"
+    INPUT_UNKNOWN_FORMAT = "input.unknown-format"
+    INPUT_EMPTY_FILE = "input.empty-file"
+    INPUT_TRUNCATED = "input.truncated"
+    INPUT_CORRUPT = "input.corrupt"
+    INPUT_JSON = "input.json-line"
+    INPUT_UTF8 = "input.invalid-utf8"
+    INPUT_NO_RECORDS = "input.no-records"
+    INPUT_NO_PAYLOAD = "input.no-payload"
+    INPUT_NO_SUCH_COLUMN = "input.no-such-column"
+    INPUT_COLUMN_TYPE = "input.column-type"
+    INPUT_RESERVED_COLUMN = "input.reserved-column"
+    INPUT_NULL_ID = "input.null-id"
+    INPUT_DUPLICATE_ID = "input.duplicate-id"
+    INPUT_NULL_FIELD = "input.null-tuple-field"
+    INPUT_FENCE_ENTRY = "input.fence-entry"
+    INPUT_POLICY = "input.policy"
+    INPUT_KEY = "input.key"
+
+    # Record schemas.
+    SCHEMA_UNSUPPORTED = "schema.unsupported-type"
+    SCHEMA_DUPLICATE_FIELD = "schema.duplicate-field"
+    SCHEMA_INT96 = "schema.int96"
+    SCHEMA_CONFLICT = "schema.conflict"
+
+    # Records of the protocol.
+    FORMAT_NOT_CANONICAL = "format.not-canonical"
+    FORMAT_NOT_A_RECORD = "format.not-a-record"
+    FORMAT_UNKNOWN_SCHEMA = "format.unknown-schema"
+    FORMAT_TOO_LARGE = "format.too-large"
+
+    # Objects in the store.
+    STORAGE_ABSENT = "storage.object-absent"
+    STORAGE_SIZE = "storage.size-mismatch"
+    STORAGE_DIGEST = "storage.digest-mismatch"
+    STORAGE_TOO_LARGE = "storage.too-large"
+    STORAGE_KEY = "storage.bad-key"
+    STORAGE_UNSAFE_PATH = "storage.unsafe-path"
+    STORAGE_NOT_CONFORMANT = "storage.not-conformant"
+
+    # Findings inside a shard.
+    PARQUET_STRUCTURE = "parquet.structure"
+    PARQUET_FOOTER = "parquet.footer"
+    PARQUET_PAGE_CHECKSUM = "parquet.page-checksum"
+    PARQUET_PAGE_CHECKSUM_ABSENT = "parquet.page-checksum-absent"
+    PARQUET_EXPANSION = "parquet.expansion"
+    ENCRYPTION_KEY = "encryption.key"
+    ENCRYPTION_AAD = "encryption.aad"
+    ENCRYPTION_READER = "encryption.reader"
+    RECORD_SCHEMA = "record.schema-mismatch"
+    RECORD_COUNT = "record.count-mismatch"
+    RECORD_ORDER = "record.order"
+    RECORD_UTF8 = "record.invalid-utf8"
+    RECORD_TUPLE_FIELD = "record.tuple-field"
+    TOKEN_COUNT = "record.token-count-mismatch"
+    LOGICAL_BYTES = "record.logical-bytes-mismatch"
+    LOGICAL_DIGEST = "logical.digest-mismatch"
+    MEMBER_SET_DIGEST = "member-set.digest-mismatch"
+
+    # Findings about the membership and the release.
+    MEMBER_MISSING = "member.missing"
+    MEMBER_EXTRA = "member.extra"
+    MEMBER_DUPLICATE = "member.duplicate"
+    MEMBER_CONTENT = "member.content-substituted"
+    MEMBER_SOURCE_ID = "member.source-id-substituted"
+    MEMBER_SOURCE_VERSION = "member.source-version-substituted"
+    MEMBER_SCHEMA = "member.schema-substituted"
+    MEMBER_SPLIT = "member.split-conflict"
+    ORDERED_ROOT = "root.ordered-root-mismatch"
+    ROOT_TOTALS = "root.totals-mismatch"
+    ROOT_SHARDS = "root.shard-list"
+    ROOT_DATASET = "root.wrong-dataset"
+    ROOT_AHEAD = "root.watermark-above-gate"
+    ROOT_SNAPSHOT = "root.snapshot-mismatch"
+    SNAPSHOT_INVALID = "snapshot.invalid"
+    MEMBER_INDEX = "member-index.mismatch"
+    TOMBSTONE_HIT = "tombstone.hit"
+    BENCHMARK_HIT = "benchmark.hit"
+    PROVENANCE_ABSENT = "provenance.absent"
+    PROVENANCE_INVALID = "provenance.invalid"
+
+    # Sources against their snapshot.
+    SOURCE_MISMATCH = "source.snapshot-mismatch"
+    SOURCE_CHANGED = "source.changed-while-read"
+
+    # Trust.
+    TRUST_SIGNATURE = "trust.bad-signature"
+    TRUST_THRESHOLD = "trust.threshold-not-met"
+    TRUST_SUBJECT = "trust.subject-mismatch"
+    TRUST_PREDICATE = "trust.unknown-predicate"
+    TRUST_PAYLOAD_TYPE = "trust.payload-type"
+    TRUST_ROLE = "trust.role"
+    TRUST_KEY_FILE = "trust.key-file"
+
+    # The gate.
+    GATE_ABSENT = "gate.absent"
+    GATE_WRONG = "gate.wrong-gate"
+    GATE_GENERATION = "gate.generation-moved"
+    GATE_ASSUMPTION = "gate.assumption-false"
+    GATE_NOT_VERIFIED = "gate.not-verified"
+    GATE_FENCES = "gate.not-verified-at-fences"
+    GATE_NOT_APPROVED = "gate.not-approved"
+    GATE_INVALID_ROOT = "gate.root-invalid"
+    GATE_UNKNOWN_ROOT = "gate.unknown-root"
+    GATE_NO_ALIAS = "gate.no-such-alias"
+    GATE_NO_RUN = "gate.no-such-run"
+    GATE_RUN_EXISTS = "gate.run-exists"
+    GATE_RUN_ENDED = "gate.run-ended"
+    GATE_CHECKPOINT_ORDER = "gate.checkpoint-order"
+    GATE_OPERATION_REUSED = "gate.operation-reused"
+    GATE_LIMIT = "gate.limit"
+    GATE_HISTORY = "gate.history-broken"
+    FENCE_GAP = "fence.gap"
+    FENCE_STEP = "fence.step-too-large"
+    FENCE_CONFLICT = "fence.entry-conflict"
+    PERMIT_CLOSED = "permit.closed"
+    PERMIT_RECHECK = "permit.recheck-needed"
+    PERMIT_HIT = "permit.root-has-hit"
+
+    # Runs and checkpoints.
+    RUN_ROOT_DISAGREEMENT = "run.root-disagreement"
+    RUN_COVERAGE = "run.coverage"
+    RUN_TIMEOUT = "run.barrier-timeout"
+    RUN_RANK_FAILED = "run.rank-failed"
+    CACHE_CORRUPT = "cache.corrupt"
+    CHECKPOINT_NONE = "checkpoint.none"
+    CHECKPOINT_MISSING = "checkpoint.missing-payload"
+    CHECKPOINT_BYTES = "checkpoint.bytes"
+    CHECKPOINT_GAP = "checkpoint.gap"
+    CHECKPOINT_OVERLAP = "checkpoint.overlap"
+    CHECKPOINT_CUT = "checkpoint.cut"
+    CHECKPOINT_SCHEMA = "checkpoint.unsupported-schema"
+    CHECKPOINT_IDENTITY = "checkpoint.identity"
+    CHECKPOINT_STATE_TYPE = "checkpoint.unsupported-state"
+
+    # The world outside.
+    STORE_UNAVAILABLE = "store.unavailable"
+    STORE_DENIED = "store.access-denied"
+    STORE_CONTENTION = "store.contention"
+    OUTCOME_CREATE = "outcome-unknown.create"
+    OUTCOME_SWAP = "outcome-unknown.swap"
+    INTERNAL = "internal.bug"
+
+
+class ShardrelError(Exception):
+    """Base of every error that crosses a module border.
+
+    Attributes:
+        code: What happened, stable.
+        message: A sentence for people that says what to do.
+        context: Facts for machines: digests, counts, names, row numbers. Never sample content.
+    """
+
+    exit_status: ClassVar[int] = 70
+
+    def __init__(
+        self,
+        code: ErrorCode,
+        message: str,
+        /,
+        **context: str | int | None | list[str] | Mapping[str, int],
+    ) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.context = context
+
+
+class InvalidInputError(ShardrelError, ValueError):
+    exit_status = 2
+
+
+class FormatError(ShardrelError):
+    exit_status = 1
+
+
+class IntegrityError(ShardrelError):
+    exit_status = 1
+
+
+class TrustError(ShardrelError):
+    exit_status = 1
+
+
+class NotFoundError(ShardrelError):
+    exit_status = 1
+
+
+class RefusedError(ShardrelError):
+    exit_status = 1
+
+
+class ConflictError(ShardrelError):
+    exit_status = 1
+
+
+class RunFailedError(ShardrelError):
+    exit_status = 1
+
+
+class UnavailableError(ShardrelError):
+    exit_status = 3
+
+
+class OutcomeUnknownError(ShardrelError):
+    exit_status = 4
+
+
+class InternalError(ShardrelError):
+    exit_status = 70

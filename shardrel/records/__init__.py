@@ -1,0 +1,1 @@
+"""Records: the closed, canonical JSON objects of the protocol, a file each."""

@@ -1,0 +1,84 @@
+"""Checkpoint manifest and commit record. Source: schemas/SPEC.md#checkpoints"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from shardrel.records.descriptor import Descriptor
+from shardrel.records.fields import Count, DigestField, Name, Positive, Record
+
+
+class Region(Record, kw_only=True):
+    """A stored box of one tensor.
+
+    Attributes:
+        offsets: First element of the box, per dimension.
+        sizes: Elements of the box, per dimension.
+        object: The object that holds it; ``start`` and ``length`` are the bytes inside of it.
+        digest: SHA-256 of exactly those bytes.
+        elements: Tensor elements stored, without padding.
+        rank: The rank that owns this copy. ``attempt`` and ``step`` are what it captured.
+    """
+
+    offsets: tuple[Count, ...]
+    sizes: tuple[Count, ...]
+    object: Descriptor
+    start: Count
+    length: Count
+    digest: DigestField
+    elements: Count
+    encoding: Literal["raw-little-endian.v1"]
+    rank: Count
+    replicas: tuple[Count, ...]
+    attempt: Name
+    step: Count
+
+
+class TensorEntry(Record, kw_only=True):
+    """One logical tensor; its regions tile ``shape`` without gap or overlap."""
+
+    name: str
+    shape: tuple[Count, ...]
+    dtype: str
+    regions: tuple[Region, ...]
+
+
+class Cut(Record, kw_only=True):
+    """One moment: step, epoch and the global data cursor in samples."""
+
+    step: Count
+    epoch: Count
+    cursor: Count
+    ledger: DigestField
+
+
+class CheckpointManifest(Record, tag_field="schema", tag="training.shard.checkpoint.v1", kw_only=True):
+    """Everything of one checkpoint attempt. ``state`` is a closed typed tree (SPEC #state-tree)."""
+
+    run_id: Name
+    root: DigestField
+    permit: str
+    generation: Count
+    attempt: Name
+    world_size: Positive
+    cut: Cut
+    tensors: tuple[TensorEntry, ...]
+    state: dict[str, Any]
+    required_state: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+
+
+class CommitRecord(Record, tag_field="schema", tag="training.shard.commit.v1", kw_only=True):
+    """The only object a checkpoint admission may name: ``runs/<run>/commits/<generation>``."""
+
+    run_id: Name
+    root: DigestField
+    generation: Count
+    parent: DigestField | None
+    manifest: Descriptor
+    attempt: Name
+    operation_id: Name
+    permit: str
+    tombstone_watermark: Count
+    benchmark_fence: Count
+    world_size: Positive
+    cut: Cut

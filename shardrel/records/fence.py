@@ -1,0 +1,58 @@
+"""Fence logs: what must never be in a release. Source: schemas/SPEC.md#fence-logs"""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from shardrel.records.descriptor import Descriptor
+from shardrel.records.fields import DigestField, Positive, ReasonCode, Record
+
+HexDigest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+
+
+class TombstoneEntry(Record, kw_only=True):
+    """One deletion; exactly one of sample_id, source_id and content_digest is set.
+
+    Attributes:
+        source_version: Only with ``source_id``; null means every version.
+    """
+
+    sequence: Positive
+    sample_id: str | None
+    source_id: str | None
+    source_version: str | None
+    content_digest: DigestField | None
+    reason: ReasonCode | None
+
+
+class Shingles(Record, kw_only=True):
+    """Full digests of the distinct normalised n-word shingles of a benchmark text, sorted."""
+
+    words: Positive
+    digests: tuple[HexDigest, ...]
+
+
+class BenchmarkEntry(Record, kw_only=True):
+    """One benchmark item; content_digest or text_digest is set, shingles only beside text_digest."""
+
+    sequence: Positive
+    benchmark: str
+    content_digest: DigestField | None
+    text_digest: DigestField | None
+    shingles: Shingles | None
+
+
+class TombstoneChunk(Record, tag_field="schema", tag="training.shard.tombstone-log.v1", kw_only=True):
+    """A contiguous run of entries, after the one that ``previous`` names."""
+
+    kind: Literal["tombstones"]
+    previous: Descriptor | None
+    entries: Annotated[tuple[TombstoneEntry, ...], msgspec.Meta(min_length=1)]
+
+
+class BenchmarkChunk(Record, tag_field="schema", tag="training.shard.benchmark-log.v1", kw_only=True):
+    """A contiguous run of entries, after the one that ``previous`` names."""
+
+    kind: Literal["benchmarks"]
+    previous: Descriptor | None
+    entries: Annotated[tuple[BenchmarkEntry, ...], msgspec.Meta(min_length=1)]

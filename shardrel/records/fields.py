@@ -1,0 +1,19 @@
+"""Field types that every record shares. Source: schemas/SPEC.md#records"""
+
+from typing import Annotated
+
+import msgspec
+
+from shardrel.canonical.json import MAX_INTEGER
+
+DigestField = Annotated[str, msgspec.Meta(pattern="^sha256:[0-9a-f]{64}$", max_length=71)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=MAX_INTEGER)]
+# Names become parts of object keys: no separators, no dots first, ASCII alone.
+Name = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+# File names, host names and other free text never get into a record through this.
+ReasonCode = Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9.-]{0,63}$")]
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """A closed, immutable record: an unknown, missing or ill-typed field refuses the bytes."""

@@ -1,0 +1,108 @@
+"""Gate state: the one mutable object of a dataset. Source: schemas/SPEC.md#gate-state"""
+
+from typing import Literal
+
+from shardrel.records.descriptor import Descriptor
+from shardrel.records.fields import Count, DigestField, Name, Positive, ReasonCode, Record
+
+FenceKind = Literal["tombstones", "benchmarks"]
+
+
+class Fence(Record, kw_only=True):
+    """Watermark of a log and the descriptor of its newest chunk (null while it is empty)."""
+
+    watermark: Count
+    log: Descriptor | None
+
+
+class Alias(Record, kw_only=True):
+    """Where a name points. ``generation`` grows by one on every move and is never reused."""
+
+    generation: Positive
+    root: DigestField
+    sequence: Positive
+
+
+class Candidate(Record, kw_only=True):
+    """A root the gate has heard of.
+
+    Attributes:
+        state: STAGED from publish, ADMITTED once an alias pointed to it, INVALID after a revocation.
+        sequence: Of the transition that set ``state``; reports and approvals made before an
+            invalidation do not lift it.
+        reason: Why it is INVALID.
+    """
+
+    state: Literal["STAGED", "ADMITTED", "INVALID"]
+    sequence: Positive
+    reason: ReasonCode | None
+
+
+class Permit(Record, kw_only=True):
+    """Lets one publication or run proceed while both fences stand where they stood."""
+
+    kind: Literal["publication", "run"]
+    subject: Name
+    root: DigestField
+    generation: Positive
+    tombstone_watermark: Count
+    benchmark_fence: Count
+    sequence: Positive
+
+
+class Closed(Record, kw_only=True):
+    """Why a run has no open permit."""
+
+    by: Literal["tombstones", "benchmarks", "revoke"]
+    watermark: Count | None
+    sequence: Positive
+
+
+class Head(Record, kw_only=True):
+    """The newest admitted checkpoint of a run."""
+
+    generation: Count
+    commit: DigestField
+    step: Count
+
+
+class Run(Record, kw_only=True):
+    """An open run. It leaves the state when it ends; its record and the log keep it."""
+
+    alias: Name
+    root: DigestField
+    generation: Positive
+    permit: str | None
+    closed: Closed | None
+    head: Head | None
+    sequence: Positive
+
+
+class Publication(Record, kw_only=True):
+    """An unfinished publish: a pin on what it has written so far."""
+
+    snapshot: DigestField
+    sequence: Positive
+
+
+class GateBody(Record, kw_only=True):
+    """Everything that a transition may look at or change, except the head."""
+
+    gate_id: Name
+    dataset: Name
+    sequence: Positive
+    policy: Descriptor
+    tombstones: Fence
+    benchmarks: Fence
+    aliases: dict[str, Alias]
+    candidates: dict[str, Candidate]
+    permits: dict[str, Permit]
+    runs: dict[str, Run]
+    publications: dict[str, Publication]
+
+
+class GateState(Record, tag_field="schema", tag="training.shard.gate-state.v1", kw_only=True):
+    """Body and the digest of the transition envelope that made it; the envelope names the body's digest."""
+
+    body: GateBody
+    head: DigestField

@@ -1,0 +1,171 @@
+"""Requests to a gate and the transition records that made them real.
+
+Source: schemas/SPEC.md#transitions
+"""
+
+from typing import Literal, Union
+
+from shardrel.records.descriptor import Descriptor
+from shardrel.records.fields import Count, DigestField, Name, Positive, ReasonCode, Record
+from shardrel.records.gate import FenceKind
+
+
+class Assume(Record, kw_only=True):
+    """What the caller takes for true of the gate; null assumes nothing. A false one is a refusal."""
+
+    gate_id: Name | None = None
+    generation: Count | None = None
+    root: DigestField | None = None
+    tombstone_watermark: Count | None = None
+    benchmark_fence: Count | None = None
+
+
+class _Request(Record, tag_field="kind", kw_only=True):
+    assume: Assume = Assume()
+
+
+class Init(_Request, tag="init", kw_only=True):
+    """Create the gate."""
+
+    gate_id: Name
+    dataset: Name
+    policy: Descriptor
+
+
+class BeginPublication(_Request, tag="begin-publication", kw_only=True):
+    """Pin a snapshot before the first byte is written."""
+
+    publication: Name
+    snapshot: DigestField
+
+
+class EndPublication(_Request, tag="end-publication", kw_only=True):
+    """Name the staged root (or null: given up) and drop the pin."""
+
+    publication: Name
+    root: DigestField | None
+
+
+class Admit(_Request, tag="admit", kw_only=True):
+    """Move an alias to a verified and approved root."""
+
+    alias: Name
+    root: DigestField
+
+
+class Rollback(_Request, tag="rollback", kw_only=True):
+    """Move an alias, at a higher generation, to a root that it pointed to before."""
+
+    alias: Name
+    root: DigestField
+
+
+class AdvanceFence(_Request, tag="advance-fence", kw_only=True):
+    """Take a contiguous run of entries and close every permit bound to lower watermarks."""
+
+    fence: FenceKind
+    first: Positive
+    last: Positive
+    previous: Descriptor | None
+    log: Descriptor
+
+
+class Revoke(_Request, tag="revoke", kw_only=True):
+    """Make a root INVALID and close its permits; ``report`` is a FAILED report, where there is one."""
+
+    root: DigestField
+    reason: ReasonCode
+    report: DigestField | None
+
+
+class StartRun(_Request, tag="start-run", kw_only=True):
+    """Resolve the alias once and pin its root for the run's whole life."""
+
+    run: Name
+    alias: Name
+
+
+class RenewRun(_Request, tag="renew-run", kw_only=True):
+    """Open a new permit for the run's own root at today's fences."""
+
+    run: Name
+
+
+class EndRun(_Request, tag="end-run", kw_only=True):
+    """Finish or cancel a run."""
+
+    run: Name
+    outcome: Literal["finished", "cancelled"]
+
+
+class AdmitCheckpoint(_Request, tag="admit-checkpoint", kw_only=True):
+    """Make a commit record the head of its run."""
+
+    run: Name
+    generation: Count
+    commit: DigestField
+    parent: DigestField | None
+    step: Count
+    permit: str
+
+
+class SetPolicy(_Request, tag="set-policy", kw_only=True):
+    """Replace the policy; needs the governors of the old and of the new one."""
+
+    policy: Descriptor
+
+
+Request = Union[  # noqa: UP007 (one closed union for msgspec)
+    Init,
+    BeginPublication,
+    EndPublication,
+    Admit,
+    Rollback,
+    AdvanceFence,
+    Revoke,
+    StartRun,
+    RenewRun,
+    EndRun,
+    AdmitCheckpoint,
+    SetPolicy,
+]
+
+
+class Effects(Record, kw_only=True):
+    """What the transition did besides the obvious; derived by the rule, recorded for readers."""
+
+    generation: Positive | None = None
+    opened_permit: str | None = None
+    closed_permits: tuple[str, ...] = ()
+
+
+class Transition(Record, tag_field="schema", tag="training.shard.transition.v1", kw_only=True):
+    """One accepted request: payload of a DSSE envelope by a key of ``role``.
+
+    Attributes:
+        parent: Digest of the previous transition's envelope, null for ``init``.
+        attestations: Digests of the envelopes that the decision rests on.
+        body: Digest of the canonical bytes of the gate body that it makes.
+        recorded_at: The writer's clock, for people; no rule reads it.
+    """
+
+    gate_id: Name
+    dataset: Name
+    sequence: Positive
+    parent: DigestField | None
+    operation_id: Name
+    request: Request
+    request_digest: DigestField
+    role: Literal["releaser", "governor", "runner", "publisher"]
+    attestations: tuple[DigestField, ...]
+    effects: Effects
+    body: DigestField
+    recorded_at: str
+
+
+class Operation(Record, tag_field="schema", tag="training.shard.operation.v1", kw_only=True):
+    """Create-only intent of one operation id: a retry walks from the head back to ``head`` at most."""
+
+    operation_id: Name
+    request_digest: DigestField
+    head: DigestField | None
