@@ -1,0 +1,81 @@
+"""Object keys: the only place that builds or parses them. Source: schemas/SPEC.md#store"""
+
+import re
+
+from shardrel.digest import raw_digest
+from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
+from shardrel.store.port import ObjectKey
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+_HEX = r"[0-9a-f]{64}"
+_KEY = re.compile(
+    rf"objects/sha256/[0-9a-f]{{2}}/{_HEX}|attestations/{_HEX}/{_HEX}"
+    rf"|gates/{_NAME}/(state|probe|operations/{_NAME})|runs/{_NAME}/(record|commits/(0|[1-9][0-9]{{0,15}}))"
+    rf"|probe/{_NAME}/{_NAME}"
+)
+
+
+def check_name(name: str, what: str) -> str:
+    """Names become parts of keys.
+
+    Raises:
+        InvalidInputError: ``input.invalid``.
+    """
+    if not re.fullmatch(_NAME, name):
+        raise InvalidInputError(
+            ErrorCode.INPUT_INVALID,
+            f"a {what} has 1 to 128 letters, digits, dots, dashes or underscores and begins with a letter or digit",
+        )
+    return name
+
+
+def check_key(key: str) -> ObjectKey:
+    """Every adapter calls this before it makes a path or a request of a key.
+
+    Raises:
+        IntegrityError: ``storage.bad-key``.
+    """
+    if not _KEY.fullmatch(key):
+        raise IntegrityError(ErrorCode.STORAGE_KEY, "the object key does not follow the layout")
+    return ObjectKey(key)
+
+
+def object_key(digest: str) -> ObjectKey:
+    """Where an object lies by its digest."""
+    text = raw_digest(digest).hex()
+    return ObjectKey(f"objects/sha256/{text[:2]}/{text}")
+
+
+def attestation_prefix(root: str) -> str:
+    """Prefix of all envelopes about a root."""
+    return f"attestations/{raw_digest(root).hex()}/"
+
+
+def attestation_key(root: str, envelope: str) -> ObjectKey:
+    """Where an envelope about a root lies."""
+    return ObjectKey(attestation_prefix(root) + raw_digest(envelope).hex())
+
+
+def gate_key(dataset: str) -> ObjectKey:
+    """The one mutable object of a dataset."""
+    return ObjectKey(f"gates/{check_name(dataset, 'dataset')}/state")
+
+
+def probe_key(dataset: str) -> ObjectKey:
+    """The verdict that ``init`` kept."""
+    return ObjectKey(f"gates/{check_name(dataset, 'dataset')}/probe")
+
+
+def operation_key(dataset: str, operation: str) -> ObjectKey:
+    """Intent of one operation."""
+    return ObjectKey(f"gates/{check_name(dataset, 'dataset')}/operations/{check_name(operation, 'operation id')}")
+
+
+def run_key(run: str) -> ObjectKey:
+    """Record of a run."""
+    return ObjectKey(f"runs/{check_name(run, 'run id')}/record")
+
+
+def commit_key(run: str, generation: int) -> ObjectKey:
+    """Commit record of one checkpoint generation."""
+    return ObjectKey(f"runs/{check_name(run, 'run id')}/commits/{generation}")

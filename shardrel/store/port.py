@@ -1,0 +1,96 @@
+"""The store port: few operations whose results are values. Source: schemas/SPEC.md#store
+
+Adapters (``local``, ``s3``, ``memory``) implement it; nothing else touches bytes at rest.
+An outcome is never a bool: a conditional write may also be unknown, and unknown is never
+turned into lost.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NewType, Protocol
+
+ObjectKey = NewType("ObjectKey", str)
+Token = NewType("Token", str)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The write is durable. ``version`` names exactly these bytes, ``token`` serves a later swap."""
+
+    version: str
+    token: Token
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyPresent:
+    """The key held the same bytes before; as good as written."""
+
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The key holds other bytes. Nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Somebody else's swap came first. Nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The write may or may not have landed, now or later. Clean nothing up."""
+
+    reason: str
+
+
+CreateOutcome = Written | AlreadyPresent | Conflict | Unknown
+SwapOutcome = Written | Lost | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Bytes as read, with the version that names them and the token that a swap expects."""
+
+    data: bytes
+    version: str
+    token: Token
+
+
+class Store(Protocol):
+    """What the product needs of a place for bytes. Keys follow ``shardrel.store.layout``.
+
+    Every operation raises ``UnavailableError`` (``store.unavailable``, ``store.access-denied``) when the
+    store does not answer a read, and ``IntegrityError`` (``storage.bad-key``, ``storage.unsafe-path``) before
+    anything is touched when a key or a path is not sound.
+    """
+
+    @property
+    def url(self) -> str:
+        """Where the store is, without credentials."""
+        ...
+
+    def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
+        """Write only if the key is absent; durable when it returns Written or AlreadyPresent."""
+        ...
+
+    def read(self, key: ObjectKey, *, max_bytes: int, version: str | None = None) -> Stored | None:
+        """Read the current bytes, or exactly ``version``; None when that is absent.
+
+        Raises:
+            IntegrityError: ``storage.too-large`` when there are more than ``max_bytes``; no more are read.
+        """
+        ...
+
+    def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
+        """Replace the bytes only if the token matches; ``expected`` None means the key must be absent."""
+        ...
+
+    def list(self, prefix: str) -> Iterator[ObjectKey]:
+        """Keys below a prefix, in no promised order. A hint: never a source of truth."""
+        ...
+
+    def delete(self, key: ObjectKey, version: str) -> bool:
+        """Remove exactly this version; False when a lock forbids it. Retention alone calls this."""
+        ...
