@@ -1,0 +1,52 @@
+"""Where errors become exit statuses: no traceback for anything that a user can cause."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+
+import typer
+
+from shardrel.cli.output import write_error
+from shardrel.errors import ErrorCode, ShardrelError
+
+# Typer keeps its error classes private and moves them around; this is the base of the ones about the call.
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
+INTERRUPTED = 130
+
+
+def guarded(action: Callable[[], int], *, as_json: bool) -> int:
+    """Run the command line and turn whatever it raises into an exit status.
+
+    Effects: an error is written to stdout as JSON, or to stderr for people.
+    """
+    try:
+        return action()
+    except ShardrelError as err:
+        write_error(err.code.value, err.message, err.context, as_json=as_json)
+        _trace_if_asked()
+        return err.exit_status
+    except _UsageError as err:
+        return _usage(err, as_json=as_json)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.stderr.write("shardrel: interrupted; the same command goes on where it stopped\n")
+        return INTERRUPTED
+    except Exception as err:  # noqa: BLE001 (the border: what nobody foresaw is a bug of ours, said without a traceback)
+        context = {"type": type(err).__name__}
+        hint = "a bug of ours; set SHARDREL_DEBUG=1 for the traceback"
+        write_error(ErrorCode.INTERNAL.value, hint, context, as_json=as_json)
+        _trace_if_asked()
+        return 70
+
+
+def _usage(err: Exception, *, as_json: bool) -> int:
+    # Typer's own sentence names the option and never the content of a file.
+    message = str(getattr(err, "format_message", err.__str__)()) or "see --help"
+    write_error(ErrorCode.INPUT_INVALID.value, message, {}, as_json=as_json)
+    return 2
+
+
+def _trace_if_asked() -> None:
+    if os.environ.get("SHARDREL_DEBUG"):
+        traceback.print_exc(file=sys.stderr)

@@ -1,0 +1,63 @@
+"""Entry of the command ``shardrel``: the verbs, and the way out."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import typer
+
+from shardrel.cli import digest
+from shardrel.cli.border import guarded
+from shardrel.cli.settings import group, verb
+
+_NAME = "shardrel"
+
+
+def build_app() -> typer.Typer:
+    """The whole command line."""
+    app = typer.Typer(
+        name=_NAME,
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(group("Releases of training shards that are provable, and whose use is exact.", environment=True))
+    for name, function in _VERBS.items():
+        app.command(name)(verb(function))
+    return app
+
+
+_VERBS = {"digest": digest.digest}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command line.
+
+    Returns:
+        The exit status; everything is written and flushed.
+    """
+    as_json = "--json" in _before_dashes(arguments)
+    status = guarded(lambda: _invoke(arguments), as_json=as_json)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return status
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    status = build_app()(args=list(arguments), prog_name=_NAME, standalone_mode=False)
+    return status if isinstance(status, int) else 0
+
+
+def _before_dashes(arguments: Sequence[str]) -> Sequence[str]:
+    return arguments[: arguments.index("--")] if "--" in arguments else arguments
+
+
+def run() -> None:
+    """Console script. Leaves without the interpreter's tear-down.
+
+    Native threads of the Parquet reader have been seen to abort a process while it shuts down,
+    after its work; the verdict is written by then, and the exit status must be ours.
+    """
+    os._exit(main(sys.argv[1:]))

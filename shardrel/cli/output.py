@@ -1,0 +1,119 @@
+"""What a verb answers, and how people and scripts get to see it.
+
+Scripts (``--json``) get exactly one JSON object on stdout. People get a headline, facts and tables.
+Progress goes to stderr, and only where that is a terminal.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows for people."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """Answer of a verb.
+
+    Attributes:
+        data: The JSON object of ``--json``; its keys are a contract.
+        headline: One sentence for people.
+        facts: Name and value pairs for people.
+        tables: More for people.
+        status: Exit status.
+    """
+
+    data: Mapping[str, Any]
+    headline: str
+    facts: Sequence[tuple[str, object]] = ()
+    tables: Sequence[Table] = field(default_factory=tuple)
+    status: int = 0
+
+
+def write_json(value: Mapping[str, Any]) -> None:
+    """One JSON object on stdout, flushed."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    sys.stdout.flush()
+
+
+def write_result(result: Result, *, as_json: bool) -> None:
+    """Show a verb's answer; it is flushed when this returns."""
+    if as_json:
+        write_json(result.data)
+    else:
+        _write_human(result)
+
+
+def _write_human(result: Result) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    colour = "green" if result.status == 0 else "red"
+    console.print(result.headline, style=f"bold {colour}", markup=False)
+    width = max((len(name) for name, _ in result.facts), default=0)
+    for name, value in result.facts:
+        console.print(f"  {name:<{width}}  {value}", markup=False)
+    for table in result.tables:
+        console.print(_rich_table(table))
+    sys.stdout.flush()
+
+
+def _rich_table(table: Table) -> Any:
+    from rich.box import SIMPLE
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    shown = RichTable(title=table.title, box=SIMPLE, title_justify="left")
+    for column in table.columns:
+        shown.add_column(column, overflow="fold", no_wrap=False)
+    for row in table.rows:
+        shown.add_row(*[Text(str(cell)) for cell in row])
+    return shown
+
+
+def write_error(code: str, message: str, context: Mapping[str, Any], *, as_json: bool) -> None:
+    """Show a refusal: the JSON error object on stdout, or lines for people on stderr."""
+    if as_json:
+        write_json({"error": {"code": code, "message": message, "context": dict(context)}})
+        return
+    sys.stderr.write(f"shardrel: {message}\n  code: {code}\n")
+    for name, value in context.items():
+        if value is not None:
+            sys.stderr.write(f"  {name}: {value}\n")
+    sys.stderr.flush()
+
+
+class Meter:
+    """Progress of one verb; says nothing where stderr is no terminal."""
+
+    def __init__(self, bar: Any, task: Any) -> None:
+        self._bar = bar
+        self._task = task
+
+    def __call__(self, done: int, total: int | None = None) -> None:
+        """Show that ``done`` of ``total`` are through."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, total=total)
+
+
+@contextmanager
+def meter(what: str, *, quiet: bool) -> Iterator[Meter]:
+    """A progress bar on stderr while the block runs."""
+    if quiet or not sys.stderr.isatty():
+        yield Meter(None, None)
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        yield Meter(bar, bar.add_task(what, total=None))

@@ -1,0 +1,117 @@
+"""The options that every verb has, before or after its name; each also from the environment.
+
+The later one on the line wins, then the environment, then the default.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from shardrel.cli.output import Result, write_result
+
+DEFAULT_STORE = "./.shardrel/store"
+DEFAULT_KEYS = "./.shardrel/keys"
+DEFAULT_DATASET = "default"
+_PANEL = "Common options"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Where the store, the gate and the local keys are, and for whom to print."""
+
+    store: str = DEFAULT_STORE
+    dataset: str = DEFAULT_DATASET
+    keys: Path = Path(DEFAULT_KEYS)
+    as_json: bool = False
+    endpoint_url: str | None = None
+
+
+def _options(*, environment: bool) -> dict[str, Any]:
+    """Declarations by parameter name; only the outermost ones look into the environment."""
+
+    def option(flag: str, variable: str | None, text: str, metavar: str) -> Any:
+        variable_text = f" [env var: {variable}]" if variable else ""
+        return typer.Option(
+            flag,
+            metavar=metavar,
+            help=text + variable_text,
+            envvar=variable if environment else None,
+            show_envvar=False,
+            show_default=False,
+            rich_help_panel=_PANEL,
+        )
+
+    json_option = typer.Option(
+        "--json", help="Print exactly one JSON object.", show_default=False, rich_help_panel=_PANEL
+    )
+    where = f"Folder, file:// or s3://bucket/prefix; default {DEFAULT_STORE}."
+    return {
+        "store": Annotated[str | None, option("--store", "SHARDREL_STORE", where, "URL")],
+        "dataset": Annotated[
+            str | None, option("--dataset", "SHARDREL_DATASET", f"The gate to use; default {DEFAULT_DATASET}.", "NAME")
+        ],
+        "keys": Annotated[
+            Path | None, option("--keys", "SHARDREL_KEYS", f"Folder of private keys; default {DEFAULT_KEYS}.", "DIR")
+        ],
+        "endpoint_url": Annotated[
+            str | None, option("--endpoint-url", "AWS_ENDPOINT_URL", "Address of an S3 server other than AWS.", "URL")
+        ],
+        "as_json": Annotated[bool, json_option],
+    }
+
+
+def _parameters(*, environment: bool) -> list[inspect.Parameter]:
+    return [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=False if name == "as_json" else None
+        )
+        for name, kind in _options(environment=environment).items()
+    ]
+
+
+def _merged(before: Settings | None, values: dict[str, Any]) -> Settings:
+    """Take the common options out of ``values`` and lay them over what stood before the verb."""
+    given = {name: values.pop(name) for name in _options(environment=False)}
+    base = before or Settings()
+    return replace(base, **{name: value for name, value in given.items() if value not in (None, False)})
+
+
+def _declare(wrapper: Callable[..., None], own: list[inspect.Parameter], *, environment: bool) -> None:
+    """Show typer the signature that it is to parse."""
+    context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    parameters = [context, *own, *_parameters(environment=environment)]
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+
+
+def group(text: str, *, environment: bool = False) -> Callable[..., None]:
+    """A callback for an app of verbs that takes the common options before the verb."""
+
+    def callback(context: typer.Context, **values: Any) -> None:
+        context.obj = _merged(context.obj, values)
+
+    _declare(callback, [], environment=environment)
+    callback.__doc__ = text
+    return callback
+
+
+def verb(function: Callable[..., Result]) -> Callable[..., None]:
+    """Make a command of a function of ``Settings`` and its own options that answers a ``Result``."""
+
+    def command(context: typer.Context, **values: Any) -> None:
+        settings = _merged(context.obj, values)
+        result = function(settings, **values)
+        write_result(result, as_json=settings.as_json)
+        if result.status:
+            raise typer.Exit(result.status)
+
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    _declare(command, own, environment=False)
+    command.__name__ = function.__name__
+    command.__doc__ = inspect.cleandoc(function.__doc__ or "")
+    return command
