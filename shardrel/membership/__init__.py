@@ -1,0 +1,1 @@
+"""Membership: which records a release holds, as tuples, leaves, trees and differences."""
