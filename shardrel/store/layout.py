@@ -13,6 +13,7 @@ _KEY = re.compile(
     rf"|gates/{_NAME}/(state|probe|operations/{_NAME})|runs/{_NAME}/(record|commits/(0|[1-9][0-9]{{0,15}}))"
     rf"|probe/{_NAME}/{_NAME}"
 )
+_PREFIX = re.compile(rf"({_NAME}/)*({_NAME})?")
 
 
 def check_name(name: str, what: str) -> str:
@@ -38,6 +39,22 @@ def check_key(key: str) -> ObjectKey:
     if not _KEY.fullmatch(key):
         raise IntegrityError(ErrorCode.STORAGE_KEY, "the object key does not follow the layout")
     return ObjectKey(key)
+
+
+def is_key(text: str) -> bool:
+    """Whether a name found in a store is a key of the layout."""
+    return _KEY.fullmatch(text) is not None
+
+
+def check_prefix(prefix: str) -> str:
+    """A prefix of keys: plain names between single slashes, so that it can't lead out of the store.
+
+    Raises:
+        IntegrityError: ``storage.bad-key``.
+    """
+    if not _PREFIX.fullmatch(prefix):
+        raise IntegrityError(ErrorCode.STORAGE_KEY, "the prefix does not follow the layout of object keys")
+    return prefix
 
 
 def object_key(digest: str) -> ObjectKey:

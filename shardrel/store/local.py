@@ -1,0 +1,291 @@
+"""The local store: a folder whose writes are atomic and durable. Source: schemas/SPEC.md#store
+
+Objects appear by ``link(2)`` of a file that is already durable, the gate state by ``rename(2)``
+under a lock; then the folder is made durable. A killed process leaves at most a file below ``tmp/``.
+"""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from shardrel import clock
+from shardrel.digest import digest_of
+from shardrel.errors import ErrorCode, IntegrityError
+from shardrel.store import folders
+from shardrel.store.layout import check_key, check_prefix, is_key
+from shardrel.store.port import (
+    AlreadyPresent,
+    Conflict,
+    CreateOutcome,
+    Lost,
+    ObjectKey,
+    Stored,
+    SwapOutcome,
+    Token,
+    Unknown,
+    Written,
+)
+
+_LOCK_PATIENCE = 60.0
+_PIECE = 1 << 20
+_NOTHING_LANDED = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS, errno.EXDEV, errno.EMLINK, errno.ENOTSUP}
+)
+
+
+class LocalStore:
+    """A store in a folder of this machine (or of a shared POSIX file system).
+
+    The folder is made by the first write. New folders and files can be written by their owner
+    alone and take the read permissions of the root. Threads and processes may share it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = os.path.abspath(os.fspath(path))
+        self._durable: set[tuple[str, int]] = set()
+
+    @property
+    def url(self) -> str:
+        """``file://`` and the absolute path."""
+        return "file://" + self._path
+
+    def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
+        """Write only if the key is absent.
+
+        Effects: a file below ``tmp/``, the object, its folder; a crash leaves the object whole or absent.
+        """
+        folder_path, name = check_key(key).rsplit("/", 1)
+        with folders.translated(), self._root() as root, self._made(root, folder_path) as folder:
+            while (same := _holds(folder, name, data)) is None:
+                if landed := self._install(root, folder, key, data):
+                    return landed
+                # Somebody's object came first; it may even have been deleted again.
+            return AlreadyPresent(_version(key, data)) if same else Conflict()
+
+    def read(self, key: ObjectKey, *, max_bytes: int, version: str | None = None) -> Stored | None:
+        """Read a file. A digest-addressed file is not hashed here: whoever reads by descriptor does that."""
+        folder_path, name = check_key(key).rsplit("/", 1)
+        with folders.translated(), self._entered(folder_path) as folder:
+            data = None if folder is None else _read(folder, name, max_bytes)
+        if data is None:
+            return None
+        found = _version(key, data)
+        return Stored(data, found, Token(found)) if version in (None, found) else None
+
+    def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
+        """Replace the bytes, under the store's lock, if the token matches.
+
+        Effects: a file below ``tmp/``, the object, its folder; a crash leaves the old bytes or the new ones.
+        """
+        folder_path, name = check_key(key).rsplit("/", 1)
+        with (
+            folders.translated(),
+            self._root() as root,
+            self._made(root, folder_path) as folder,
+            folders.locked(root, _LOCK_PATIENCE),
+        ):
+            current = _read(folder, name, None)
+            if expected != (None if current is None else _version(key, current)):
+                return Lost()
+            return self._install(root, folder, key, data, replace=current is not None) or Lost()
+
+    def list(self, prefix: str) -> Iterator[ObjectKey]:
+        """Keys below a prefix. Links and names outside the layout are left out."""
+        folder_path = check_prefix(prefix).rpartition("/")[0]
+        with folders.translated(), self._entered(folder_path) as folder:
+            if folder is not None:
+                for name in _walk(folder, folder_path):
+                    if name.startswith(prefix) and is_key(name):
+                        yield ObjectKey(name)
+
+    def delete(self, key: ObjectKey, version: str) -> bool:
+        """Remove the file if it is this version: True when the version is gone, False when the file is immutable."""
+        folder_path, name = check_key(key).rsplit("/", 1)
+        with folders.translated(), self._entered("") as root, self._entered(folder_path) as folder:
+            if root is None or folder is None:
+                return True
+            with folders.locked(root, _LOCK_PATIENCE):
+                current = _read(folder, name, None)
+                return current is None or _version(key, current) != version or _unlink(folder, name)
+
+    def _install(
+        self, root: int, folder: int, key: ObjectKey, data: bytes | memoryview, *, replace: bool = False
+    ) -> Written | Unknown | None:
+        """Give a durable draft its name, durably; None where the name is taken and may not be replaced."""
+        name = key.rsplit("/", 1)[1]
+        with self._draft(root, data) as (tmp, draft):
+            try:
+                if replace:
+                    os.rename(draft, name, src_dir_fd=tmp, dst_dir_fd=folder)
+                else:
+                    os.link(draft, name, src_dir_fd=tmp, dst_dir_fd=folder, follow_symlinks=False)
+                folders.flush(folder)
+            except FileExistsError:
+                return None
+            except OSError as err:
+                if err.errno in _NOTHING_LANDED:
+                    raise
+                return Unknown(folders.sentence(err))
+        return Written(version := _version(key, data), Token(version))
+
+    @contextmanager
+    def _root(self) -> Iterator[int]:
+        root = folders.make_root(self._path)
+        try:
+            yield root
+        finally:
+            os.close(root)
+
+    @contextmanager
+    def _made(self, root: int, path: str) -> Iterator[int]:
+        """The folder at a path, made where absent, durable in its parents."""
+        mode = folders.permissions(root) & 0o755 | 0o700
+        at = os.dup(root)
+        try:
+            for part in path.split("/"):
+                parent, at = at, folders.make(at, part, mode)
+                try:
+                    self._flush_once(parent, part, at)
+                finally:
+                    os.close(parent)
+            yield at
+        finally:
+            os.close(at)
+
+    def _flush_once(self, parent: int, name: str, child: int) -> None:
+        """Whoever made the folder may have died before its name was durable."""
+        known = (name, os.fstat(child).st_ino)
+        if known not in self._durable:
+            folders.flush(parent)
+            self._durable.add(known)
+
+    @contextmanager
+    def _entered(self, path: str) -> Iterator[int | None]:
+        """The folder at a path, or None when it is absent."""
+        at = folders.open_root(self._path)
+        try:
+            for part in path.split("/") if path else ():
+                if at is None:
+                    break
+                parent, at = at, None
+                try:
+                    at = folders.enter(parent, part)
+                finally:
+                    os.close(parent)
+            yield at
+        finally:
+            if at is not None:
+                os.close(at)
+
+    @contextmanager
+    def _draft(self, root: int, data: bytes | memoryview) -> Iterator[tuple[int, str]]:
+        """A durable file of the bytes without a key yet: its folder and name. It is gone afterwards."""
+        with self._made(root, "tmp") as tmp:
+            draft = clock.fresh_id()
+            try:
+                _write(tmp, draft, data, folders.permissions(root) & 0o644 | 0o600)
+                yield tmp, draft
+            finally:
+                with suppress(OSError):  # renamed or never made; a draft that stays is harmless
+                    os.unlink(draft, dir_fd=tmp)
+
+
+def _version(key: ObjectKey, data: bytes | memoryview) -> str:
+    """A digest-addressed key names its version; the bytes of any other key do."""
+    return "sha256:" + key.rsplit("/", 1)[1] if key.startswith("objects/") else digest_of(data)
+
+
+def _octets(data: bytes | memoryview) -> memoryview:
+    return memoryview(data).cast("B") if len(data) else memoryview(b"")
+
+
+def _write(folder: int, name: str, data: bytes | memoryview, mode: int) -> None:
+    file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+    try:
+        os.fchmod(file, mode)  # whatever the umask says
+        rest = _octets(data)
+        while rest:
+            rest = rest[os.write(file, rest) :]
+        folders.flush(file)
+    finally:
+        os.close(file)
+
+
+def _read(folder: int, name: str, max_bytes: int | None) -> bytes | None:
+    file = folders.open_file(folder, name)
+    if file is None:
+        return None
+    try:
+        size = os.fstat(file).st_size
+        if max_bytes is not None and size > max_bytes:
+            raise IntegrityError(
+                ErrorCode.STORAGE_TOO_LARGE, "an object has more bytes than expected", size=size, limit=max_bytes
+            )
+        return _read_exactly(file, size)
+    finally:
+        os.close(file)
+
+
+def _read_exactly(file: int, size: int) -> bytes:
+    data = os.read(file, size)
+    if len(data) == size:
+        return data
+    pieces = [data]
+    while pieces[-1] and (rest := size - sum(map(len, pieces))):
+        pieces.append(os.read(file, rest))  # one call reads at most 2 GiB
+    return b"".join(pieces)
+
+
+def _holds(folder: int, name: str, data: bytes | memoryview) -> bool | None:
+    """Whether the key holds these bytes, then durably; None when it is absent. Reads piece by piece."""
+    file = folders.open_file(folder, name)
+    if file is None:
+        return None
+    try:
+        expected = _octets(data)
+        same = os.fstat(file).st_size == len(expected) and _reads(file, expected)
+        if same:
+            folders.flush(file)
+            folders.flush(folder)
+        return same
+    finally:
+        os.close(file)
+
+
+def _reads(file: int, expected: memoryview) -> bool:
+    while expected:
+        piece = os.read(file, _PIECE)
+        if not piece or piece != bytes(expected[: len(piece)]):
+            return False
+        expected = expected[len(piece) :]
+    return True
+
+
+def _unlink(folder: int, name: str) -> bool:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return True
+    except PermissionError as err:
+        if err.errno == errno.EPERM:
+            return False
+        raise
+    folders.flush(folder)
+    return True
+
+
+def _walk(folder: int, path: str) -> Iterator[str]:
+    """Paths of the regular files below a folder; links are not followed."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            below = f"{path}/{entry.name}" if path else entry.name
+            if entry.is_dir(follow_symlinks=False):
+                child = folders.enter(folder, entry.name)
+                if child is not None:
+                    try:
+                        yield from _walk(child, below)
+                    finally:
+                        os.close(child)
+            elif entry.is_file(follow_symlinks=False):
+                yield below
