@@ -102,7 +102,13 @@ class GateBody(Record, kw_only=True):
 
 
 class GateState(Record, tag_field="schema", tag="training.shard.gate-state.v1", kw_only=True):
-    """Body and the digest of the transition envelope that made it; the envelope names the body's digest."""
+    """Body and the transition envelope that made it; the envelope names the body's digest.
+
+    Attributes:
+        head: Digest of the envelope, under which it is also stored.
+        envelope: Its text, so that whoever reads the state can check the signature without another read.
+    """
 
     body: GateBody
     head: DigestField
+    envelope: str

@@ -110,9 +110,13 @@ class AdmitCheckpoint(_Request, tag="admit-checkpoint", kw_only=True):
 
 
 class SetPolicy(_Request, tag="set-policy", kw_only=True):
-    """Replace the policy; needs the governors of the old and of the new one."""
+    """Replace the policy; needs the governors of the old and of the new one.
+
+    ``previous`` names the old one, so that a reader of the head can ask for both signatures.
+    """
 
     policy: Descriptor
+    previous: Descriptor
 
 
 Request = Union[  # noqa: UP007 (one closed union for msgspec)
@@ -132,10 +136,18 @@ Request = Union[  # noqa: UP007 (one closed union for msgspec)
 
 
 class Effects(Record, kw_only=True):
-    """What the transition did besides the obvious; derived by the rule, recorded for readers."""
+    """What the transition did besides the obvious; derived by the rule, recorded for readers.
+
+    Attributes:
+        root, tombstone_watermark, benchmark_fence: What an opened permit is bound to, so that the answer
+            of an operation and the record of a run can be made from the transition alone.
+    """
 
     generation: Positive | None = None
+    root: DigestField | None = None
     opened_permit: str | None = None
+    tombstone_watermark: Count | None = None
+    benchmark_fence: Count | None = None
     closed_permits: tuple[str, ...] = ()
 
 

@@ -1,0 +1,1 @@
+"""Trust: keys, envelopes, statements and the policy that says whose word counts."""
