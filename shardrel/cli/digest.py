@@ -6,17 +6,19 @@ import typer
 
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
-from shardrel.sources import list_files
+
 
 
 def digest(
     settings: Settings,
-    sources: Annotated[list[str], typer.Argument(metavar="SOURCE...", help="Files, folders or globs.")],
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, folders or globs.")],
     by: Annotated[
         Literal["publisher", "verifier"], typer.Option(help="Which of the two independent encoders to ask.")
     ] = "publisher",
 ) -> Result:
     """Digest files by what they mean: equal after a rewrite exactly when no reader could tell."""
+    from shardrel.sources import list_files
+
     if by == "verifier":
         from verifier.digest import digest_file
     else:

@@ -34,7 +34,7 @@ def _options(*, environment: bool) -> dict[str, Any]:
     """Declarations by parameter name; only the outermost ones look into the environment."""
 
     def option(flag: str, variable: str | None, text: str, metavar: str) -> Any:
-        variable_text = f" [env var: {variable}]" if variable else ""
+        variable_text = f" (env {variable})" if variable else ""
         return typer.Option(
             flag,
             metavar=metavar,

@@ -1,0 +1,82 @@
+"""The lists that others rely on: error codes and JSON Schemas."""
+
+import ast
+import importlib.util
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+
+from shardrel.errors import ErrorCode
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Codes that exist in the list and that nothing can raise yet, each with what will.
+RESERVED: dict[str, str] = {
+    "encryption.key": "encrypted releases",
+    "encryption.aad": "encrypted releases",
+    "encryption.reader": "encrypted releases",
+    "cache.corrupt": "the local shard cache of the loader",
+}
+
+# The list as it was first published. Codes are appended, never taken away and never renamed.
+FIRST_PUBLISHED = 123
+
+
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate_schemas", ROOT / "schemas" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def published() -> list[str]:
+    return [entry["code"] for entry in json.loads((ROOT / "schemas" / "error-codes.json").read_text())["codes"]]
+
+
+def test_every_code_is_published_once() -> None:
+    assert sorted(published()) == sorted(set(published()))
+    assert {code.value for code in ErrorCode} <= set(published())
+
+
+def test_the_published_list_is_append_only() -> None:
+    assert len(published()) >= FIRST_PUBLISHED
+    assert set(published()) == {code.value for code in ErrorCode}, "a code was taken out of the code or of the list"
+
+
+def test_the_list_of_codes_is_fresh() -> None:
+    module = generator()
+    assert (ROOT / "schemas" / "error-codes.json").read_text() == module.codes_text(published())
+
+
+def test_the_json_schemas_are_fresh() -> None:
+    made = generator().schema_files()
+    assert made == {path.name: path.read_text() for path in (ROOT / "schemas" / "records").glob("*.json")}
+
+
+def codes_in_tests() -> set[str]:
+    """Codes that tests name outside of this folder, as a member of the enum or as a string."""
+    names = {code.name: code.value for code in ErrorCode}
+    values = set(names.values())
+    found: set[str] = set()
+    folders = [path for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "architecture"]
+    for path in [file for folder in folders for file in folder.rglob("*.py")] + [
+        file for file in (ROOT / "examples").rglob("*.py")
+    ]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr in names:
+                found.add(names[node.attr])
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found |= values & set(re.findall(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+", node.value))
+    return found
+
+
+def test_every_code_is_raised_by_a_test_or_reserved_with_a_reason() -> None:
+    missing = {code.value for code in ErrorCode} - codes_in_tests() - RESERVED.keys()
+    assert not missing, sorted(missing)
+
+
+def test_what_is_reserved_is_not_raised_yet() -> None:
+    assert not [code for code in RESERVED if code in codes_in_tests()]
