@@ -52,8 +52,23 @@ class Cut(Record, kw_only=True):
     ledger: DigestField
 
 
+class OrderParameters(Record, kw_only=True):
+    """What, beside the root, decides the sample order; a resume with others is refused."""
+
+    function: Literal["block-splitmix64.v1"]
+    seed: Count
+    block_shards: Positive
+    split: str | None
+
+
 class CheckpointManifest(Record, tag_field="schema", tag="training.shard.checkpoint.v1", kw_only=True):
-    """Everything of one checkpoint attempt. ``state`` is a closed typed tree (SPEC #state-tree)."""
+    """Everything of one checkpoint attempt.
+
+    Attributes:
+        order: Null where the run's data does not come from a sample order.
+        state: Closed typed trees by name (SPEC #state-tree); their tensors are in ``tensors``.
+        required_state: Names that ``state`` must hold: tensor-complete is not training-complete.
+    """
 
     run_id: Name
     root: DigestField
@@ -62,6 +77,7 @@ class CheckpointManifest(Record, tag_field="schema", tag="training.shard.checkpo
     attempt: Name
     world_size: Positive
     cut: Cut
+    order: OrderParameters | None
     tensors: tuple[TensorEntry, ...]
     state: dict[str, Any]
     required_state: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]

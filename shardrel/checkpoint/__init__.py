@@ -1,0 +1,1 @@
+"""Checkpoints that exist only when committed: plan, save, recover, load."""

@@ -1,0 +1,1 @@
+"""Data of a pinned run: exact sample order, verified shards, batches."""

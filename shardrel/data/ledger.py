@@ -1,0 +1,41 @@
+"""Ledger: the digest chain of what a run consumed. Source: schemas/SPEC.md#sample-order
+
+It depends on the global order alone, so an interrupted run, a resumed one and one of another
+world size end in the same digest exactly when they consumed the same samples in the same steps.
+"""
+
+import numpy as np
+
+from shardrel.data.order import BatchSpan, SampleOrder, Samples, batch_at, samples_of
+from shardrel.digest import Digest, Domain, domain_hash, raw_digest, to_digest, u64
+from shardrel.records.checkpoint import Cut
+
+
+def genesis(root: str) -> Cut:
+    """The cut before step 0."""
+    return Cut(step=0, epoch=0, cursor=0, ledger=to_digest(domain_hash(Domain.LEDGER, raw_digest(root))))
+
+
+def chain(ledger: str, step: int, samples: Samples) -> Digest:
+    """The ledger after a step that consumed ``samples`` (shape (m, 2)) in this global order."""
+    pairs = np.ascontiguousarray(samples, dtype="<u4").tobytes()
+    return to_digest(domain_hash(Domain.LEDGER, raw_digest(ledger), u64(step), u64(len(samples)), pairs))
+
+
+def after(cut: Cut, span: BatchSpan, samples: Samples, order: SampleOrder) -> Cut:
+    """The cut behind one more step; ``epoch`` is that of the next sample."""
+    cursor = cut.cursor + span.count
+    return Cut(
+        step=cut.step + 1,
+        epoch=cursor // order.epoch_samples,
+        cursor=cursor,
+        ledger=chain(cut.ledger, cut.step, samples),
+    )
+
+
+def replay(cut: Cut, order: SampleOrder, global_batch: int, steps: int) -> Cut:
+    """What the cut must be after ``steps`` more steps; needs sizes and seed, no file and no tensor."""
+    for _ in range(steps):
+        span = batch_at(order, cut.cursor, global_batch)
+        cut = after(cut, span, samples_of(order, span), order)
+    return cut

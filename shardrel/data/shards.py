@@ -1,0 +1,198 @@
+"""Open a verified shard and take rows from it. Source: schemas/SPEC.md#shards, #sample-order"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from shardrel.canonical.schema import logical_arrow_type, physical_schema
+from shardrel.data.cache import ShardCache
+from shardrel.data.order import Samples
+from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
+from shardrel.records.descriptor import Descriptor
+from shardrel.records.release import Release, Shard
+from shardrel.records.schema import Field, RecordSchema
+
+SPLIT_COLUMN = "_shardrel_split"
+
+
+def shard_descriptor(shard: Shard) -> Descriptor:
+    """The descriptor inside of a root manifest's shard entry."""
+    return Descriptor(
+        media_type=shard.media_type, digest=shard.digest, size=shard.size, object_version=shard.object_version
+    )
+
+
+def select_fields(schema: RecordSchema, columns: tuple[str, ...]) -> tuple[Field, ...]:
+    """The fields of the wanted payload columns.
+
+    Raises:
+        InvalidInputError: ``input.no-such-column``.
+    """
+    known = {field.name: field for field in schema.fields}
+    for name in columns:
+        if name not in known:
+            raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_COLUMN, "the release has no such column", column=name)
+    return tuple(known[name] for name in columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenShard:
+    """Decoded columns of one shard.
+
+    Attributes:
+        table: The wanted columns by their logical types, all rows of the shard.
+        rows: Rows of the split in stored order; null where every row is of the split.
+    """
+
+    table: Any
+    rows: npt.NDArray[np.int64] | None
+
+    def take(self, indices: npt.NDArray[np.uint32]) -> Any:
+        """Rows by their index among the shard's samples of the split."""
+        return self.table.take(pa.array(indices if self.rows is None else self.rows[indices]))
+
+
+def count_split(data: bytes, shard: Shard, split: str | None) -> int:
+    """Samples of a split in a shard's checked bytes.
+
+    Raises:
+        IntegrityError: ``parquet.structure``, ``record.count-mismatch``.
+    """
+    if split is None:
+        return _rows(shard, pq_metadata(data).num_rows)
+    rows = _split_rows(_decode(data, shard, [SPLIT_COLUMN]), split)
+    return len(rows)
+
+
+def pq_metadata(data: bytes) -> Any:
+    """Footer of a Parquet file.
+
+    Raises:
+        IntegrityError: ``parquet.structure``.
+    """
+    try:
+        return pq.read_metadata(pa.BufferReader(data))
+    except (pa.ArrowException, OSError) as err:
+        raise IntegrityError(ErrorCode.PARQUET_STRUCTURE, "a shard is not a Parquet file") from err
+
+
+def open_shard(data: bytes, shard: Shard, fields: tuple[Field, ...], split: str | None) -> OpenShard:
+    """Decode wanted columns of a shard's checked bytes, page checksums included.
+
+    Args:
+        data: Bytes whose size and digest were checked against the root manifest.
+        split: Null where the release has one split.
+
+    Raises:
+        IntegrityError: ``parquet.structure``, ``record.schema-mismatch``, ``record.count-mismatch``.
+    """
+    names = [field.name for field in fields]
+    table = _decode(data, shard, names if split is None else [*names, SPLIT_COLUMN])
+    rows = None if split is None else _split_rows(table, split)
+    return OpenShard(table=_logical(table, shard, fields), rows=rows)
+
+
+def _decode(data: bytes, shard: Shard, names: list[str]) -> Any:
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+        # Selecting leaf by leaf would take "a.b" for a field of a struct "a"; whole columns by number don't.
+        table = file.read(columns=_leaves(file, names), use_threads=False).combine_chunks()
+        table = table.select(names)
+    except (pa.ArrowException, OSError, KeyError) as err:
+        raise IntegrityError(ErrorCode.PARQUET_STRUCTURE, "a shard can't be decoded", shard=shard.id) from err
+    _rows(shard, table.num_rows)
+    return table
+
+
+def _leaves(file: Any, names: list[str]) -> list[str]:
+    schema = file.metadata.schema
+    paths = [schema.column(index).path for index in range(len(schema))]
+    return [path for path in paths if path in names or any(path.startswith(name + ".") for name in names)]
+
+
+def _rows(shard: Shard, rows: int) -> int:
+    if rows != shard.records:
+        raise IntegrityError(
+            ErrorCode.RECORD_COUNT,
+            "a shard holds another number of records than its root manifest says",
+            shard=shard.id,
+            records=rows,
+            expected=shard.records,
+        )
+    return rows
+
+
+def _split_rows(table: Any, split: str) -> npt.NDArray[np.int64]:
+    mask = pc.equal(table.column(SPLIT_COLUMN), split).to_numpy(zero_copy_only=False)
+    return np.flatnonzero(mask).astype(np.int64)
+
+
+def _logical(table: Any, shard: Shard, fields: tuple[Field, ...]) -> Any:
+    columns = []
+    for field, physical in zip(fields, physical_schema(RecordSchema(fields=fields)), strict=True):
+        column = table.column(field.name)
+        try:
+            columns.append(_strict(column, physical.type).cast(logical_arrow_type(field)))
+        except pa.ArrowException as err:
+            raise IntegrityError(
+                ErrorCode.RECORD_SCHEMA, "a column of a shard does not fit the record schema", shard=shard.id
+            ) from err
+    return pa.table(columns, names=[field.name for field in fields])
+
+
+def _strict(column: Any, physical: Any) -> Any:
+    """A lenient cast would read a string as a number; only the declared type passes."""
+    if not column.type.equals(physical):
+        raise pa.ArrowInvalid("another physical type")
+    return column
+
+
+class ShardReader:
+    """Opened shards of a release, the last few of them kept decoded.
+
+    A shard is hashed against the root manifest each time it is opened, so none is used unverified.
+    """
+
+    def __init__(
+        self,
+        cache: ShardCache,
+        release: Release,
+        fields: tuple[Field, ...],
+        split: str | None,
+        *,
+        keep: int,
+    ) -> None:
+        self._cache = cache
+        self._release = release
+        self._fields = fields
+        self._split = split
+        self._keep = keep
+        self._open: OrderedDict[int, OpenShard] = OrderedDict()
+
+    def take(self, samples: Samples) -> Any:
+        """Table of the samples in the given order; shape (n, 2) of shard and index."""
+        if len(samples) == 0:
+            return pa.table([pa.array([], logical_arrow_type(f)) for f in self._fields], [f.name for f in self._fields])
+        order = np.argsort(samples[:, 0], kind="stable")
+        shards, starts = np.unique(samples[order, 0], return_index=True)
+        groups = np.split(order, starts[1:])
+        parts = [self._shard(int(s)).take(samples[g, 1]) for s, g in zip(shards, groups, strict=True)]
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_tables(parts).take(pa.array(back)).combine_chunks()
+
+    def _shard(self, number: int) -> OpenShard:
+        if number not in self._open:
+            shard = self._release.shards[number]
+            data = self._cache.read(shard_descriptor(shard))
+            self._open[number] = open_shard(data, shard, self._fields, self._split)
+            while len(self._open) > self._keep:
+                self._open.popitem(last=False)
+        self._open.move_to_end(number)
+        return self._open[number]
