@@ -1,0 +1,123 @@
+"""Which files a SOURCE stands for: a file, a folder or a glob. Source: schemas/SPEC.md#sources
+
+Nothing is dropped silently: a file in a folder whose format nobody knows is an error that names
+it. Only names that begin with a dot stay out, as they do for a shell.
+"""
+
+import glob
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from shardrel.errors import ErrorCode, InvalidInputError
+
+SUFFIXES = (
+    ".parquet", ".arrow", ".feather", ".ipc", ".arrows",
+    ".jsonl", ".ndjson", ".jsonl.zst", ".ndjson.zst", ".jsonl.gz", ".ndjson.gz",
+)  # fmt: skip
+_WILD = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePath:
+    """One file of a source.
+
+    Attributes:
+        path: Where it is.
+        relative: Its POSIX path relative to the SOURCE that named it; for a single file its name.
+    """
+
+    path: Path
+    relative: str
+
+
+def suffix_of(path: Path) -> str | None:
+    """The longest known suffix of a file's name, in lower case; None when its format is unknown."""
+    name = path.name.lower()
+    return max((suffix for suffix in SUFFIXES if name.endswith(suffix)), key=len, default=None)
+
+
+def list_files(sources: Sequence[str]) -> list[SourcePath]:
+    """All files of all sources: each SOURCE's in byte order of their relative paths.
+
+    Args:
+        sources: Files, folders (taken whole, recursively) and globs (``**`` crosses folders; relative
+            to the part of the path before the first wild card).
+
+    Raises:
+        InvalidInputError: ``input.no-such-file`` (absent, or a glob or folder without files),
+            ``input.unknown-format`` (a file whose suffix is not known), ``input.invalid`` (a file that
+            two sources name, a name that is not UTF-8, a link to a folder, not a regular file).
+    """
+    found: list[SourcePath] = []
+    seen: set[str] = set()
+    for source in sources:
+        members = sorted(_expand(source), key=lambda member: os.fsencode(member.relative))
+        if not members:
+            raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, f"there is no file in {source!r}", path=source)
+        for member in members:
+            _admit(member, seen)
+        found += members
+    return found
+
+
+def _expand(source: str) -> Iterator[SourcePath]:
+    path = Path(source)
+    if path.is_dir():
+        yield from (SourcePath(file, file.relative_to(path).as_posix()) for file in _walk(path))
+    elif path.exists() or not _WILD & set(source):
+        yield SourcePath(path, path.name)
+    else:
+        yield from _glob(source)
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for entry in os.scandir(folder):
+        if entry.name.startswith("."):
+            continue
+        if not entry.is_dir():
+            yield Path(entry.path)
+        elif entry.is_symlink():
+            raise InvalidInputError(
+                ErrorCode.INPUT_INVALID, f"{entry.path} is a link to a folder; name that folder as a SOURCE",
+                path=entry.path,
+            )
+        else:
+            yield from _walk(Path(entry.path))
+
+
+def _glob(pattern: str) -> Iterator[SourcePath]:
+    parts = Path(pattern).parts
+    wild = next(at for at, part in enumerate(parts) if _WILD & set(part))
+    base = Path(*parts[:wild]) if wild else Path()
+    for match in glob.iglob(pattern, recursive=True):
+        path = Path(match)
+        if not path.is_dir():
+            yield SourcePath(path, path.relative_to(base).as_posix())
+
+
+def _admit(member: SourcePath, seen: set[str]) -> None:
+    """One file may stand for one source only, and must be one that can be read."""
+    name = member.relative.encode("utf-8", "replace").decode()
+    try:
+        member.relative.encode("utf-8", "strict")
+        mode = member.path.stat().st_mode
+    except UnicodeEncodeError as err:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"the file name {name} is not UTF-8", path=name) from err
+    except OSError as err:
+        raise InvalidInputError(
+            ErrorCode.INPUT_NO_SUCH_FILE, f"{member.path} can't be read: {err.strerror}", path=str(member.path)
+        ) from err
+    if not stat.S_ISREG(mode):
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{member.path} is not a regular file", path=str(member.path))
+    if suffix_of(member.path) is None:
+        raise InvalidInputError(
+            ErrorCode.INPUT_UNKNOWN_FORMAT, f"{member.path} has none of the suffixes {', '.join(SUFFIXES)}",
+            path=str(member.path),
+        )
+    real = os.path.realpath(member.path)
+    if real in seen:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{member.path} is named twice", path=str(member.path))
+    seen.add(real)

@@ -1,0 +1,120 @@
+"""Where the bytes of a Parquet file lie: every one must belong to something that the footer names.
+
+Two files glued together open without an error and give the rows of the first under the footer of
+the second; bytes that nothing names are the sign of it.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from shardrel.sources.source import corrupt, open_binary, truncated
+from shardrel.sources.thrift import ThriftError, read_struct
+
+_MAGIC = b"PAR1"
+_TAIL = 8
+Span = tuple[int, int]
+
+
+def check_ends(path: Path, size: int) -> None:
+    """Magic bytes at both ends and a footer length that fits between them.
+
+    Raises:
+        InvalidInputError: ``input.truncated``, ``input.corrupt``.
+    """
+    with open_binary(path) as file:
+        head = file.read(4)
+        file.seek(max(size - _TAIL, 0))
+        tail = file.read(_TAIL)
+    if head != _MAGIC:
+        raise corrupt(path, "it does not begin like a Parquet file")
+    if size < len(_MAGIC) + _TAIL:
+        raise truncated(path, "there is no footer")
+    if tail[4:] != _MAGIC:
+        if not tail.strip(b"\0"):
+            raise corrupt(path, "zero bytes follow its footer")
+        raise truncated(path, "the footer does not end with the magic bytes")
+    length = int.from_bytes(tail[:4], "little")
+    if not 0 < length <= size - len(_MAGIC) - _TAIL:
+        raise corrupt(path, f"its footer claims {length} bytes")
+
+
+def check_tiling(path: Path, size: int, metadata: Any) -> None:
+    """Column chunks, the indexes and filters that the footer names, and the footer cover the whole file.
+
+    Raises:
+        InvalidInputError: ``input.corrupt``.
+    """
+    footer = footer_start(path, size)
+    gaps = _gaps(path, _chunk_spans(metadata), footer)
+    if gaps:
+        gaps = _gaps(path, sorted(_chunk_spans(metadata) + _index_spans(path, size, footer)), footer)
+    for start, end in gaps:
+        _check_padding(path, start, end)
+
+
+def footer_start(path: Path, size: int) -> int:
+    """Offset of the first byte of the footer's Thrift structure."""
+    with open_binary(path) as file:
+        file.seek(size - _TAIL)
+        length = int.from_bytes(file.read(4), "little")
+    return size - _TAIL - length
+
+
+def _chunk_spans(metadata: Any) -> list[Span]:
+    spans = []
+    for index in range(metadata.num_row_groups):
+        group = metadata.row_group(index)
+        for leaf in range(group.num_columns):
+            chunk = group.column(leaf)
+            start, length = chunk.data_page_offset, chunk.total_compressed_size
+            if chunk.has_dictionary_page and chunk.dictionary_page_offset:
+                # An empty row group may have a dictionary page and no data page, at offset 0.
+                start = min(start or chunk.dictionary_page_offset, chunk.dictionary_page_offset)
+            if length:
+                spans.append((start, start + length))
+    return sorted(spans)
+
+
+def _gaps(path: Path, spans: list[Span], footer: int) -> list[Span]:
+    """What no span covers between the first magic and the footer.
+
+    Raises:
+        InvalidInputError: ``input.corrupt``: spans overlap or leave the file.
+    """
+    gaps, at = [], len(_MAGIC)
+    for start, end in [*spans, (footer, footer)]:
+        if start < at or end > footer:
+            raise corrupt(path, "parts that its footer names overlap or lie outside it")
+        if start > at:
+            gaps.append((at, start))
+        at = end
+    return gaps
+
+
+def _index_spans(path: Path, size: int, footer: int) -> list[Span]:
+    """Page indexes and Bloom filters of all column chunks."""
+    with open_binary(path) as file:
+        file.seek(footer)
+        data = file.read(size - _TAIL - footer)
+    try:
+        groups = read_struct(data).get(4, [])
+        return [span for group in groups for chunk in group.get(1, []) for span in _of_chunk(chunk)]
+    except ThriftError as err:
+        raise corrupt(path, "its footer can't be read") from err
+
+
+def _of_chunk(chunk: dict[int, Any]) -> list[Span]:
+    meta = chunk.get(3, {})
+    pairs = [(chunk.get(4), chunk.get(5)), (chunk.get(6), chunk.get(7)), (meta.get(14), meta.get(15))]
+    return [(start, start + length) for start, length in pairs if start and length]
+
+
+def _check_padding(path: Path, start: int, end: int) -> None:
+    """Writers on block stores align row groups with zeros; anything else in a gap is another file's."""
+    with open_binary(path) as file:
+        file.seek(start)
+        while start < end:
+            piece = file.read(min(end - start, 1 << 20))
+            if not piece or piece.strip(b"\0"):
+                raise corrupt(path, f"nothing in its footer names the bytes from {start} on; are these two files?")
+            start += len(piece)
