@@ -1,0 +1,1 @@
+"""One release, end to end, told as a story: ``make demo``."""

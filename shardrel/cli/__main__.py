@@ -1,0 +1,5 @@
+"""``python -m shardrel.cli``."""
+
+from shardrel.cli.main import run
+
+run()

@@ -1,0 +1,83 @@
+"""What a caller gets when something goes wrong: an exit status, one object or a few lines, never a traceback."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+import typer
+
+from shardrel.cli.border import guarded
+from shardrel.cli.main import main
+from shardrel.errors import ErrorCode, InternalError, OutcomeUnknownError, RefusedError, ShardrelError, UnavailableError
+
+ERRORS: list[tuple[ShardrelError, int]] = [
+    (RefusedError(ErrorCode.GATE_NOT_APPROVED, "not approved", root="sha256:00"), 1),
+    (UnavailableError(ErrorCode.STORE_UNAVAILABLE, "the store does not answer"), 3),
+    (OutcomeUnknownError(ErrorCode.OUTCOME_SWAP, "run the same command again"), 4),
+    (InternalError(ErrorCode.INTERNAL, "a bug"), 70),
+]
+
+
+def raising(error: BaseException) -> Callable[[], int]:
+    def action() -> int:
+        raise error
+
+    return action
+
+
+@pytest.mark.parametrize(("error", "status"), ERRORS)
+def test_a_category_has_its_exit_status_and_its_code(
+    error: ShardrelError, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert guarded(raising(error), as_json=True) == status
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["error"]["code"] == error.code
+    assert answer["error"]["context"] == error.context
+
+
+def test_people_read_errors_on_stderr_and_nothing_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(raising(ERRORS[0][0]), as_json=False) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "gate.not-approved" in shown.err
+
+
+def test_what_nobody_foresaw_is_a_bug_without_its_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("SHARDREL_DEBUG", raising=False)
+    assert guarded(raising(ZeroDivisionError("content of a sample")), as_json=True) == 70
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["error"]["code"] == "internal.bug"
+    assert "content of a sample" not in shown.out + shown.err
+
+
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("SHARDREL_DEBUG", "1")
+    assert guarded(raising(ZeroDivisionError("here")), as_json=True) == 70
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), typer.Abort()])
+def test_an_interrupt_is_no_bug(stop: BaseException, capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(raising(stop), as_json=False) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["--json", "no-such-verb"],
+        ["digest", "--json"],
+        ["digest", "--json", "--no-such-option", "x"],
+        ["digest", "--json", "--by", "nobody", "x"],
+    ],
+)
+def test_a_wrong_call_ends_with_2_and_one_json_object(line: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "input.invalid"
+
+
+def test_a_wrong_call_of_a_person_is_said_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["digest"]) == 2
+    assert capsys.readouterr().out == ""
