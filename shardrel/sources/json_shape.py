@@ -114,7 +114,7 @@ class Shape:
             if max(-self.low, self.high) > _EXACT:
                 raise _conflict(place, "fractions beside integers that no float64 holds exactly")
             return pa.float64()
-        if -(2**63) <= self.low and self.high < 2**63:
+        if self.low >= -(2**63) and self.high < 2**63:
             return pa.int64()
         if self.low >= 0 and self.high < 2**64:
             return pa.uint64()

@@ -46,14 +46,16 @@ def row_bytes(array: Any) -> Sizes:
         return sum(fields[1:], fields[0])
     if pa.types.is_fixed_size_list(kind):
         child = array.values.slice(array.offset * kind.list_size, len(array) * kind.list_size)
-        return row_bytes(child).reshape(len(array), kind.list_size).sum(axis=1)
+        by_row: Sizes = row_bytes(child).reshape(len(array), kind.list_size).sum(axis=1, dtype=np.int64)
+        return by_row
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
         return _of_lists(array)
     if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind):
         return _of_list_views(array)
     if _is_variable(kind):
         lengths = pc.fill_null(pc.binary_length(_measurable(array)), 0)
-        return np.asarray(lengths).astype(np.int64) + 4
+        plus: Sizes = np.asarray(lengths).astype(np.int64) + 4
+        return plus
     width = 0 if pa.types.is_null(kind) else max(kind.bit_width // 8, 1)
     return np.full(len(array), width, np.int64)
 
@@ -72,13 +74,15 @@ def _of_lists(array: Any) -> Sizes:
     ) else array.values
     first, last = int(offsets[0]), int(offsets[-1])
     ends = np.concatenate([[0], np.cumsum(row_bytes(child.slice(first, last - first)))])
-    return np.diff(ends[offsets - first]) + 4
+    lengths: Sizes = np.diff(ends[offsets - first])
+    return lengths + 4
 
 
 def _of_list_views(array: Any) -> Sizes:
     ends = np.concatenate([[0], np.cumsum(row_bytes(array.values))])
     offsets = np.asarray(array.offsets).astype(np.int64)
-    return ends[offsets + np.asarray(array.sizes).astype(np.int64)] - ends[offsets] + 4
+    lengths: Sizes = ends[offsets + np.asarray(array.sizes).astype(np.int64)] - ends[offsets]
+    return lengths + 4
 
 
 def _gather(sizes: Sizes, indices: Any) -> Sizes:
