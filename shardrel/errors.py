@@ -45,6 +45,7 @@ class ErrorCode(StrEnum):
     INPUT_FENCE_ENTRY = "input.fence-entry"
     INPUT_POLICY = "input.policy"
     INPUT_KEY = "input.key"
+    INPUT_NOT_NULL = "input.null-not-allowed"
 
     # Record schemas.
     SCHEMA_UNSUPPORTED = "schema.unsupported-type"
