@@ -46,6 +46,8 @@ class ErrorCode(StrEnum):
     INPUT_POLICY = "input.policy"
     INPUT_KEY = "input.key"
     INPUT_NOT_NULL = "input.null-not-allowed"
+    INPUT_FIELD_LENGTH = "input.tuple-field-length"
+    INPUT_TOKENS = "input.token-count"
 
     # Record schemas.
     SCHEMA_UNSUPPORTED = "schema.unsupported-type"
