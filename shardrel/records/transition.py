@@ -9,6 +9,8 @@ from shardrel.records.descriptor import Descriptor
 from shardrel.records.fields import Count, DigestField, Name, Positive, ReasonCode, Record
 from shardrel.records.gate import FenceKind
 
+GateRole = Literal["publisher", "releaser", "governor", "runner"]
+
 
 class Assume(Record, kw_only=True):
     """What the caller takes for true of the gate; null assumes nothing. A false one is a refusal."""
@@ -168,7 +170,7 @@ class Transition(Record, tag_field="schema", tag="training.shard.transition.v1",
     operation_id: Name
     request: Request
     request_digest: DigestField
-    role: Literal["releaser", "governor", "runner", "publisher"]
+    role: GateRole
     attestations: tuple[DigestField, ...]
     effects: Effects
     body: DigestField

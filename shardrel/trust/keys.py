@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_der_public_key,
     load_pem_private_key,
 )
-from securesystemslib.exceptions import VerificationError
+from securesystemslib.exceptions import UnverifiedSignatureError, VerificationError
 from securesystemslib.signer import CryptoSigner, Signature, SSlibKey
 
 from shardrel.errors import ErrorCode, InvalidInputError, TrustError
@@ -104,7 +104,7 @@ def verifies(key: PublicKey, signature: bytes, data: bytes) -> bool:
     identity = key_id(key)
     try:
         _library_key(key).verify_signature(Signature(identity, signature.hex()), data)
-    except VerificationError:
+    except (UnverifiedSignatureError, VerificationError):
         return False
     return True
 

@@ -1,0 +1,160 @@
+"""Whether a root may be used at the gate's fences. Pure. Source: schemas/SPEC.md#transitions (eligible).
+
+Grants rest on the presence of attestations and never on their absence: a FAILED report beside a
+sufficient chain of PASSED ones takes nothing away. What takes away is a fence or a revocation.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from shardrel.errors import ErrorCode
+from shardrel.gate.facts import Evidence, Refuse, SeenApproval, SeenReport, refuse
+from shardrel.records.gate import Candidate, Fence, GateBody
+from shardrel.records.policy import Policy
+from shardrel.records.report import LogRange, Report
+from shardrel.trust.policy import members
+
+_Position = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Eligible:
+    """The root may be used; these envelopes say so."""
+
+    attestations: tuple[str, ...]
+
+
+def eligible(body: GateBody, root: str, evidence: Evidence, policy: Policy, *, ask_approvals: bool) -> Eligible | Refuse:
+    """Decide whether a root may be used now.
+
+    The approvals of an INVALID root are asked for in any case.
+    """
+    candidate = body.candidates.get(root)
+    if candidate is None:
+        return refuse(ErrorCode.GATE_UNKNOWN_ROOT, "the gate has not heard of this root; publish it first", root=root)
+    since = candidate.sequence if candidate.state == "INVALID" else 0
+    reports = [seen for seen in evidence.reports if _concerns(seen.report, body, root)]
+    chain = _chain(body, reports, policy, since)
+    if chain is None:
+        return _not_verified(body, root, reports, policy, candidate)
+    if not ask_approvals and candidate.state != "INVALID":
+        return Eligible(chain)
+    approvals = _approvals(body, root, evidence.approvals, policy, since)
+    if isinstance(approvals, Refuse):
+        return approvals
+    return Eligible(chain + approvals)
+
+
+def _concerns(report: Report, body: GateBody, root: str) -> bool:
+    return report.root == root and report.dataset == body.dataset and report.gate_id == body.gate_id
+
+
+def _passed(report: Report) -> bool:
+    counts = msgspec.structs.asdict(report.counts)
+    return report.verdict == "PASSED" and report.findings_total == 0 and not any(counts.values())
+
+
+def _chain(body: GateBody, reports: list[SeenReport], policy: Policy, since: int) -> tuple[str, ...] | None:
+    """Envelopes of a full report and deltas that end exactly at the gate's watermarks, shortest first."""
+    links = [seen for seen in reports if _passed(seen.report)]
+    starts = [seen for seen in links if seen.report.kind == "full" and seen.report.gate_sequence >= since]
+    goal = (body.tombstones.watermark, body.benchmarks.watermark)
+    paths = dict(_steps(starts, (0, 0), body, policy))
+    waiting = list(paths)
+    deltas = [seen for seen in links if seen.report.kind == "delta"]
+    while waiting and goal not in paths:
+        at = waiting.pop(0)
+        for end, path in _steps(deltas, at, body, policy):
+            if end not in paths:
+                paths[end] = paths[at] + path
+                waiting.append(end)
+    return paths.get(goal)
+
+
+def _steps(
+    links: Iterable[SeenReport], at: _Position, body: GateBody, policy: Policy
+) -> list[tuple[_Position, tuple[str, ...]]]:
+    """Where the links that begin at a position lead, each with enough distinct verifier keys behind it."""
+    ends: dict[_Position, list[SeenReport]] = {}
+    for seen in links:
+        end = _end(seen.report, at, body)
+        if end is not None:
+            ends.setdefault(end, []).append(seen)
+    return [(end, path) for end, group in ends.items() if (path := _by_enough(group, policy)) is not None]
+
+
+def _by_enough(group: list[SeenReport], policy: Policy) -> tuple[str, ...] | None:
+    role = policy.roles.verifier
+    heard: set[str] = set()
+    used: list[str] = []
+    for seen in sorted(group, key=lambda item: item.envelope):
+        new = members(role, seen.key_ids) - heard
+        if new:
+            heard |= new
+            used.append(seen.envelope)
+        if len(heard) >= role.threshold:
+            return tuple(used)
+    return None
+
+
+def _end(report: Report, at: _Position, body: GateBody) -> _Position | None:
+    tombstones = _moved(report.tombstones, at[0], body.tombstones)
+    benchmarks = _moved(report.benchmarks, at[1], body.benchmarks)
+    if tombstones is None or benchmarks is None:
+        return None
+    return tombstones, benchmarks
+
+
+def _moved(seen: LogRange, at: int, fence: Fence) -> int | None:
+    """Where a log's range that begins right after ``at`` ends; None when it begins elsewhere or is another log."""
+    if seen.first == 0 and seen.last == 0:
+        return at
+    if seen.first != at + 1 or seen.last < seen.first:
+        return None
+    if seen.last == fence.watermark and (fence.log is None or seen.log != fence.log.digest):
+        return None
+    return seen.last
+
+
+def _not_verified(
+    body: GateBody, root: str, reports: list[SeenReport], policy: Policy, candidate: Candidate
+) -> Refuse:
+    trusted = [seen for seen in reports if members(policy.roles.verifier, seen.key_ids)]
+    if candidate.state == "INVALID":
+        return refuse(
+            ErrorCode.GATE_INVALID_ROOT,
+            "the root was revoked; only a later full verification and fresh approvals lift that",
+            root=root, reason=candidate.reason, sequence=candidate.sequence,
+        )
+    if any(seen.report.counts.tombstone_hits or seen.report.counts.benchmark_hits for seen in trusted):
+        return refuse(ErrorCode.PERMIT_HIT, "a report counts members of this root that a fence names", root=root)
+    if not any(_passed(seen.report) and seen.report.kind == "full" for seen in trusted):
+        return refuse(ErrorCode.GATE_NOT_VERIFIED, "no trusted verifier says that this root passed", root=root)
+    return refuse(
+        ErrorCode.GATE_FENCES,
+        "the root passed, but not at the gate's fences of now; run: shardrel verify ROOT --fences-only",
+        root=root, tombstoneWatermark=body.tombstones.watermark, benchmarkFence=body.benchmarks.watermark,
+    )
+
+
+def _approvals(
+    body: GateBody, root: str, approvals: tuple[SeenApproval, ...], policy: Policy, since: int
+) -> tuple[str, ...] | Refuse:
+    role = policy.roles.approver
+    heard: set[str] = set()
+    used: list[str] = []
+    for seen in sorted(approvals, key=lambda item: item.envelope):
+        said = seen.approval
+        ours = said.root == root and said.dataset == body.dataset and said.gate_id == body.gate_id
+        new = members(role, seen.key_ids) - heard
+        if ours and said.gate_sequence >= since and new and len(heard) < role.threshold:
+            heard |= new
+            used.append(seen.envelope)
+    if len(heard) < role.threshold:
+        return refuse(
+            ErrorCode.GATE_NOT_APPROVED, "too few distinct approver keys said yes to this root", root=root,
+            approvals=len(heard), threshold=role.threshold,
+        )
+    return tuple(used)

@@ -1,0 +1,94 @@
+"""What a decision rests on, as plain values; and what it comes to. Source: schemas/SPEC.md#transitions."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from shardrel.errors import ErrorCode
+from shardrel.records.descriptor import Descriptor
+from shardrel.records.gate import GateBody
+from shardrel.records.policy import Policy
+from shardrel.records.report import Approval, Report
+from shardrel.records.transition import Effects, GateRole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenReport:
+    """A report about the asked root, and the trusted verifier keys that signed it."""
+
+    envelope: str
+    key_ids: frozenset[str]
+    report: Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenApproval:
+    """An approval of the asked root, and the trusted approver keys that signed it."""
+
+    envelope: str
+    key_ids: frozenset[str]
+    approval: Approval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenProvenance:
+    """A provenance of the asked root, and the trusted publisher keys that signed it."""
+
+    envelope: str
+    key_ids: frozenset[str]
+    predicate: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFacts:
+    """What was read back of a fence log: the entries between ``previous`` and ``log``."""
+
+    previous: Descriptor | None
+    log: Descriptor
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Everything that a rule may know besides the state and the request.
+
+    Attributes:
+        signers: Ids of the keys that sign the transition.
+        root: The root that reports, approvals and provenance are about.
+        policy: The policy that a ``set-policy`` or an ``init`` would bring, validated.
+        log: The part of the log that an advance would take.
+        run_recorded: Whether a run record lies under the run's id.
+    """
+
+    signers: frozenset[str]
+    root: str | None = None
+    reports: tuple[SeenReport, ...] = ()
+    approvals: tuple[SeenApproval, ...] = ()
+    provenance: tuple[SeenProvenance, ...] = ()
+    policy: Policy | None = None
+    log: LogFacts | None = None
+    run_recorded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accept:
+    """The next body, what the move did, the role that its signers have, and the envelopes that it rests on."""
+
+    body: GateBody
+    effects: Effects
+    role: GateRole
+    attestations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refuse:
+    """No, and why."""
+
+    code: ErrorCode
+    message: str
+    context: Mapping[str, str | int | None]
+
+
+def refuse(code: ErrorCode, message: str, **context: str | int | None) -> Refuse:
+    """A refusal."""
+    return Refuse(code=code, message=message, context=context)

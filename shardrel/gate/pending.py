@@ -1,0 +1,96 @@
+"""Operation ids of this machine whose outcome is not known yet. Source: schemas/SPEC.md#operations.
+
+A command without ``--operation-id`` makes one and keeps it in a small file until the outcome is known, so
+that a plain re-run after a crash or an unknown outcome goes on with it. The file is locked while its
+command lives: a second command of the same kind at the same time is another operation.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shardrel import clock
+from shardrel.canonical import json
+from shardrel.digest import digest_of, raw_digest
+from shardrel.errors import OutcomeUnknownError, ShardrelError, UnavailableError
+from shardrel.store.layout import check_name
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    path: Path
+    handle: int
+    operation_id: str
+
+
+@contextmanager
+def operation(folder: Path | None, subject: Any, given: str | None) -> Iterator[str]:
+    """The operation id to use inside of the block.
+
+    Args:
+        folder: Where ids are kept; None keeps none.
+        subject: What the command asks for (store, dataset, request), as canonical JSON allows it.
+        given: The caller's own id, which is then used and not kept.
+
+    Effects: creates a file before the block; removes it after a known outcome, which is success or any
+        error but ``OutcomeUnknownError`` and ``UnavailableError``.
+    """
+    if given is not None or folder is None:
+        yield check_name(given, "operation id") if given is not None else clock.fresh_id()
+        return
+    held = _claim(folder, raw_digest(digest_of(json.encode(subject))).hex())
+    try:
+        yield held.operation_id
+    except (OutcomeUnknownError, UnavailableError):
+        raise
+    except ShardrelError:
+        held.path.unlink(missing_ok=True)
+        raise
+    else:
+        held.path.unlink(missing_ok=True)
+    finally:
+        os.close(held.handle)
+
+
+def _claim(folder: Path, key: str) -> _Held:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in sorted(folder.glob(f"{key}.*")):
+        handle = _lock(path, os.O_RDWR)
+        if handle is not None:
+            return _Held(path, handle, path.name.partition(".")[2])
+    fresh = clock.fresh_id()
+    path = folder / f"{key}.{fresh}"
+    handle = _lock(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    if handle is None:
+        return _claim(folder, key)
+    _sync(folder)
+    return _Held(path, handle, fresh)
+
+
+def _lock(path: Path, flags: int) -> int | None:
+    """An open handle that holds the lock of a file that still is there; None when another command has it."""
+    try:
+        handle = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    if os.fstat(handle).st_nlink == 0:
+        os.close(handle)
+        return None
+    return handle
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

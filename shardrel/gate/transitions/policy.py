@@ -1,0 +1,33 @@
+"""How a gate begins, and how its policy is replaced. Pure. Source: schemas/SPEC.md#transitions."""
+
+from msgspec.structs import replace
+
+from shardrel.errors import ErrorCode
+from shardrel.gate.facts import Accept, Evidence, Refuse, refuse
+from shardrel.gate.transitions.roles import signing_role
+from shardrel.records.gate import Fence, GateBody
+from shardrel.records.transition import Effects, GateRole, Init, SetPolicy
+
+
+def create(body: GateBody | None, request: Init, evidence: Evidence) -> Accept | Refuse:
+    """Begin the gate at sequence 1, by the governor of the policy that it begins with."""
+    if body is not None:
+        return refuse(ErrorCode.GATE_EXISTS, "the dataset has a gate", dataset=body.dataset, gateId=body.gate_id)
+    role = None if evidence.policy is None else signing_role(request, evidence.policy, evidence.signers)
+    if role is None:
+        return refuse(ErrorCode.TRUST_ROLE, "the governor of the first policy creates the gate")
+    empty = Fence(watermark=0, log=None)
+    begun = GateBody(
+        gate_id=request.gate_id, dataset=request.dataset, sequence=1, policy=request.policy, tombstones=empty,
+        benchmarks=empty, aliases={}, candidates={}, permits={}, runs={}, publications={},
+    )
+    return Accept(body=begun, effects=Effects(), role=role)
+
+
+def set_policy(body: GateBody, request: SetPolicy, evidence: Evidence, role: GateRole) -> Accept | Refuse:
+    """Replace the policy; the governors of the old one were asked before, those of the new one here."""
+    if request.previous != body.policy:
+        return refuse(ErrorCode.GATE_ASSUMPTION, "the gate has another policy than the request takes for the old one")
+    if evidence.policy is None or signing_role(request, evidence.policy, evidence.signers) is None:
+        return refuse(ErrorCode.TRUST_THRESHOLD, "the governors of the new policy have to sign too")
+    return Accept(body=replace(body, policy=request.policy), effects=Effects(), role=role)

@@ -1,0 +1,33 @@
+"""Pins of unfinished publications, and how a root becomes known. Pure. Source: schemas/SPEC.md#transitions."""
+
+from msgspec.structs import replace
+
+from shardrel.errors import ErrorCode
+from shardrel.gate.facts import Accept, Refuse, refuse
+from shardrel.records.gate import Candidate, GateBody, Publication
+from shardrel.records.transition import BeginPublication, Effects, EndPublication, GateRole
+
+
+def begin(body: GateBody, request: BeginPublication, role: GateRole) -> Accept | Refuse:
+    """Pin a snapshot before the first byte is written."""
+    if request.publication in body.publications:
+        return refuse(
+            ErrorCode.GATE_PUBLICATION_EXISTS, "a publication of this name is open", publication=request.publication
+        )
+    pin = Publication(snapshot=request.snapshot, sequence=body.sequence)
+    pinned = replace(body, publications={**body.publications, request.publication: pin})
+    return Accept(body=pinned, effects=Effects(), role=role)
+
+
+def end(body: GateBody, request: EndPublication, role: GateRole) -> Accept | Refuse:
+    """Drop the pin; the root, if there is one, becomes STAGED unless the gate knows it already."""
+    if request.publication not in body.publications:
+        return refuse(
+            ErrorCode.GATE_NO_PUBLICATION, "no publication of this name is open", publication=request.publication
+        )
+    pins = {name: pin for name, pin in body.publications.items() if name != request.publication}
+    ended = replace(body, publications=pins)
+    if request.root is not None and request.root not in body.candidates:
+        staged = Candidate(state="STAGED", sequence=body.sequence, reason=None)
+        ended = replace(ended, candidates={**body.candidates, request.root: staged})
+    return Accept(body=ended, effects=Effects(root=request.root), role=role)

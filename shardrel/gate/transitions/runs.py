@@ -1,0 +1,97 @@
+"""Runs and their checkpoints. Pure. Source: schemas/SPEC.md#transitions."""
+
+from msgspec.structs import replace
+
+from shardrel.errors import ErrorCode
+from shardrel.gate.eligibility import eligible
+from shardrel.gate.facts import Accept, Evidence, Refuse, refuse
+from shardrel.gate.transitions.admission import admitted
+from shardrel.gate.transitions.permits import open_permit
+from shardrel.records.gate import GateBody, Head, Run
+from shardrel.records.policy import Policy
+from shardrel.records.transition import AdmitCheckpoint, Effects, EndRun, GateRole, RenewRun, StartRun
+
+
+def start(body: GateBody, request: StartRun, evidence: Evidence, policy: Policy, role: GateRole) -> Accept | Refuse:
+    """Resolve the alias once and pin its root for the run's whole life."""
+    if request.run in body.runs or evidence.run_recorded:
+        return refuse(ErrorCode.GATE_RUN_EXISTS, "there is, or was, a run of this id; choose another", run=request.run)
+    alias = body.aliases.get(request.alias)
+    if alias is None:
+        return refuse(ErrorCode.GATE_NO_ALIAS, "there is no such alias; admit a root first", alias=request.alias)
+    verdict = eligible(body, alias.root, evidence, policy, ask_approvals=False)
+    if isinstance(verdict, Refuse):
+        return verdict
+    run = Run(
+        alias=request.alias, root=alias.root, generation=alias.generation, permit=None, closed=None, head=None,
+        sequence=body.sequence,
+    )
+    return _permitted(body, request.run, run, verdict.attestations, role)
+
+
+def renew(body: GateBody, request: RenewRun, evidence: Evidence, policy: Policy, role: GateRole) -> Accept | Refuse:
+    """Open a new permit for the run's own root at today's fences."""
+    run = body.runs.get(request.run)
+    if run is None:
+        return _no_run(request.run, evidence)
+    verdict = eligible(body, run.root, evidence, policy, ask_approvals=False)
+    if isinstance(verdict, Refuse):
+        if verdict.code in (ErrorCode.GATE_FENCES, ErrorCode.GATE_NOT_VERIFIED):
+            return refuse(ErrorCode.PERMIT_RECHECK, verdict.message, **verdict.context)
+        return verdict
+    return _permitted(body, request.run, run, verdict.attestations, role)
+
+
+def end(body: GateBody, request: EndRun, evidence: Evidence, policy: Policy, role: GateRole) -> Accept | Refuse:
+    """Take the run out of the state; its record and the log keep it."""
+    run = body.runs.get(request.run)
+    if run is None:
+        return _no_run(request.run, evidence)
+    runs = {name: other for name, other in body.runs.items() if name != request.run}
+    permits = {name: permit for name, permit in body.permits.items() if name != run.permit}
+    closed = () if run.permit is None else (run.permit,)
+    effects = Effects(generation=run.generation, root=run.root, closed_permits=closed)
+    return Accept(body=replace(body, runs=runs, permits=permits), effects=effects, role=role)
+
+
+def admit_checkpoint(
+    body: GateBody, request: AdmitCheckpoint, evidence: Evidence, policy: Policy, role: GateRole
+) -> Accept | Refuse:
+    """Make a commit record the head of its run, under the run's open permit."""
+    run = body.runs.get(request.run)
+    if run is None:
+        return _no_run(request.run, evidence)
+    if run.permit is None or run.permit != request.permit:
+        return _closed(request, run)
+    generation = 0 if run.head is None else run.head.generation + 1
+    parent = None if run.head is None else run.head.commit
+    if (request.generation, request.parent) != (generation, parent):
+        return refuse(
+            ErrorCode.GATE_CHECKPOINT_ORDER, "a checkpoint follows the head of its run", run=request.run,
+            generation=request.generation, expected=generation,
+        )
+    head = Head(generation=request.generation, commit=request.commit, step=request.step)
+    runs = {**body.runs, request.run: replace(run, head=head)}
+    return Accept(body=replace(body, runs=runs), effects=Effects(root=run.root), role=role)
+
+
+def _permitted(body: GateBody, name: str, run: Run, attestations: tuple[str, ...], role: GateRole) -> Accept:
+    opened, effects = open_permit(admitted(body, run.root), "run", name, run.root, run.generation)
+    permitted = replace(run, permit=effects.opened_permit, closed=None)
+    opened = replace(opened, runs={**opened.runs, name: permitted})
+    return Accept(body=opened, effects=effects, role=role, attestations=attestations)
+
+
+def _no_run(run: str, evidence: Evidence) -> Refuse:
+    if evidence.run_recorded:
+        return refuse(ErrorCode.GATE_RUN_ENDED, "the run has ended", run=run)
+    return refuse(ErrorCode.GATE_NO_RUN, "there is no such run", run=run)
+
+
+def _closed(request: AdmitCheckpoint, run: Run) -> Refuse:
+    if run.closed is None:
+        return refuse(ErrorCode.PERMIT_CLOSED, "the run has another permit by now", run=request.run)
+    return refuse(
+        ErrorCode.PERMIT_CLOSED, f"the run's permit was closed by {run.closed.by}; run: shardrel run renew RUN",
+        run=request.run, by=run.closed.by, watermark=run.closed.watermark, sequence=run.closed.sequence,
+    )

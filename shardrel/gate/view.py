@@ -1,0 +1,59 @@
+"""A gate as it was read: state, token and policy, with the head's signature checked."""
+
+from dataclasses import dataclass
+
+from shardrel.canonical import json
+from shardrel.errors import ErrorCode, NotFoundError
+from shardrel.gate.head import check_head, read_transition
+from shardrel.records.gate import GateBody, GateState
+from shardrel.records.policy import Policy
+from shardrel.records.transition import SetPolicy, Transition
+from shardrel.store.layout import gate_key
+from shardrel.store.objects import get_record
+from shardrel.store.port import Store, Token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateView:
+    """One moment of a gate; ``token`` lets a swap follow exactly this state."""
+
+    state: GateState
+    token: Token
+    policy: Policy
+    transition: Transition
+
+    @property
+    def body(self) -> GateBody:
+        """Everything but the head."""
+        return self.state.body
+
+
+def read_gate(store: Store, dataset: str) -> GateView:
+    """Read the gate and check who made its state.
+
+    Two reads: the state and its policy; a third where the head replaced the policy.
+
+    Raises:
+        NotFoundError: ``gate.absent``.
+        IntegrityError: ``gate.history-broken`` when the head's envelope did not make this state or is
+            not signed by keys that may; and what reading an object raises.
+
+    Source: schemas/SPEC.md#gate-state.
+    """
+    view = find_gate(store, dataset)
+    if view is None:
+        raise NotFoundError(ErrorCode.GATE_ABSENT, "the dataset has no gate; run: shardrel init", dataset=dataset)
+    return view
+
+
+def find_gate(store: Store, dataset: str) -> GateView | None:
+    """Like ``read_gate``; None where there is no gate."""
+    stored = store.read(gate_key(dataset), max_bytes=json.MAX_RECORD_BYTES)
+    if stored is None:
+        return None
+    state = json.decode(stored.data, GateState)
+    policy = get_record(store, state.body.policy, Policy)
+    request = read_transition(state.envelope.encode()).request
+    previous = get_record(store, request.previous, Policy) if isinstance(request, SetPolicy) else None
+    transition = check_head(state, dataset, policy, previous)
+    return GateView(state=state, token=stored.token, policy=policy, transition=transition)
