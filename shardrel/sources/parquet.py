@@ -38,19 +38,17 @@ def open_parquet(path: Path) -> "ParquetSource":
     check_tiling(path, fingerprint.size, file.metadata)
     schema = _arrow_schema(path, file)
     check_names(path, schema)
-    return ParquetSource(path=path, schema=schema, num_rows=file.metadata.num_rows, fingerprint=fingerprint,
-                         metadata=file.metadata)  # fmt: skip
+    return ParquetSource(path=path, schema=schema, num_rows=file.metadata.num_rows, fingerprint=fingerprint)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParquetSource:
-    """A Parquet file; see ``SourceFile``."""
+    """A Parquet file; see ``SourceFile``. It holds no footer, so that thousands of files may be open."""
 
     path: Path
     schema: Any
     num_rows: int
     fingerprint: Fingerprint
-    metadata: Any
 
     @cached_property
     def digest(self) -> Digest:
@@ -58,8 +56,9 @@ class ParquetSource:
 
     def batches(self, target: Any = None, batch_bytes: int = BATCH_BYTES) -> Iterator[Any]:
         self.fingerprint.check(self.path)
-        plan = plan_reads(self.path, self.metadata, batch_bytes)
-        file = _open(self.path, self.metadata, [self.metadata.schema.column(leaf).path for leaf in plan.dictionaries])
+        metadata = _open(self.path, None, None).metadata
+        plan = plan_reads(self.path, metadata, batch_bytes)
+        file = _open(self.path, metadata, [metadata.schema.column(leaf).path for leaf in plan.dictionaries])
         rows = 0
         for run in plan.runs:
             for batch in self._read_run(file, run):

@@ -1,0 +1,186 @@
+"""Members of many files, in order and in bounded memory: tuple fields, tokens, payload, content digests.
+
+Source: schemas/SPEC.md#snapshot
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from publisher.located import at_row, in_file
+from publisher.mapping import Mapping, payload_schema
+from publisher.tuple_fields import constant, field_of, sample_ids_of, tokens_of
+from shardrel.canonical.rows import RowEncoder
+from shardrel.canonical.schema import physical_schema, to_physical, unify
+from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.membership.columns import Members
+from shardrel.records.schema import RecordSchema
+from shardrel.sources import BATCH_BYTES, SourceFile, SourcePath, list_files, open_source
+from shardrel.sources.jsonl import JsonlSource, common_schema
+
+DEFAULT_SPLIT = "train"
+# Batches that are worked on at the same time, beside the one that is read.
+_AHEAD = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberBatch:
+    """Consecutive records of one file.
+
+    Attributes:
+        file: Index of the file among the reader's.
+        first_row: Row in that file of the first record.
+        members: Tuple fields of n records, with their content digests.
+        tokens: Shape (n,), int64.
+        lengths: Bytes of the canonical encodings, shape (n,), int64.
+        payload: ``pa.Table`` of the payload columns in physical types.
+    """
+
+    file: int
+    first_row: int
+    members: Members
+    tokens: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    payload: Any
+
+    @property
+    def logical_bytes(self) -> int:
+        """Sum of the lengths."""
+        return int(self.lengths.sum())
+
+
+class MemberReader:
+    """Reads the members of files that agree on one record schema, as often as asked.
+
+    Attributes:
+        files: In the order in which they are read.
+        record_schema: Of the payload, over all files.
+    """
+
+    def __init__(self, files: Sequence[SourcePath], mapping: Mapping) -> None:
+        """Open all files and agree on a schema; nothing but JSON Lines is decoded.
+
+        Raises:
+            InvalidInputError: Whatever ``open_source`` and ``payload_schema`` raise, with the file;
+                ``schema.conflict`` where files disagree; ``input.no-records``.
+        """
+        self.files = tuple(files)
+        self.mapping = mapping
+        self._sources = [open_source(file.path) for file in files]
+        self._json = _json_target(self._sources)
+        self.record_schema = _agree(self._sources, self._json, mapping)
+        self._encoder = RowEncoder(self.record_schema)
+        self._physical = physical_schema(self.record_schema)
+
+    def batches(self, pool: Executor | None = None, batch_bytes: int = BATCH_BYTES) -> Iterator[MemberBatch]:
+        """All members in order of files and rows.
+
+        Args:
+            pool: Where batches are encoded, a few at a time; they still come in order.
+            batch_bytes: Bound of a batch's decoded bytes; one record is never cut.
+
+        Raises:
+            InvalidInputError: Whatever ``SourceFile.batches``, ``sample_ids_of``, ``field_of`` and ``tokens_of``
+                raise, and ``input.invalid-utf8``, each with ``path`` and ``row``.
+        """
+        if pool is None:
+            for read in self._read(batch_bytes):
+                yield self._members(*read)
+            return
+        ahead: deque[Future[MemberBatch]] = deque()
+        try:
+            for read in self._read(batch_bytes):
+                ahead.append(pool.submit(self._members, *read))
+                if len(ahead) > _AHEAD:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()
+
+    def _read(self, batch_bytes: int) -> Iterator[tuple[int, int, Any]]:
+        for index, source in enumerate(self._sources):
+            row = 0
+            for batch in source.batches(self._json if isinstance(source, JsonlSource) else None, batch_bytes):
+                yield index, row, batch
+                row += batch.num_rows
+
+    def _members(self, index: int, first_row: int, batch: Any) -> MemberBatch:
+        path = self.files[index].path
+        try:
+            payload = self._payload(batch)
+            digests = self._encoder.content_digests(payload)
+            fields = self._fields(index, first_row, batch)
+            tokens = self._tokens(batch)
+        except InvalidInputError as err:
+            raise at_row(err, path, first_row) from err
+        ids, sources, versions, splits = fields
+        members = Members(
+            sample_ids=ids, source_ids=sources, source_versions=versions, splits=splits, digests=digests.digests
+        )
+        return MemberBatch(
+            file=index, first_row=first_row, members=members, tokens=tokens, lengths=digests.lengths, payload=payload
+        )
+
+    def _payload(self, batch: Any) -> Any:
+        fields = self.record_schema.fields
+        return pa.table([to_physical(batch.column(field.name), field) for field in fields], schema=self._physical)
+
+    def _fields(self, index: int, first_row: int, batch: Any) -> tuple[Any, Any, Any, Any]:
+        columns, count = self.mapping.columns, batch.num_rows
+        relative = self.files[index].relative
+        if columns.id is None:
+            ids = sample_ids_of(_row_ids(relative, first_row, count), "sample id by rule")
+        else:
+            ids = sample_ids_of(batch.column(columns.id), columns.id)
+        if columns.version is None:
+            versions = constant(self._sources[index].digest, count)
+        else:
+            versions = field_of(batch.column(columns.version), columns.version)
+        return ids, _field(batch, columns.source, relative), versions, _field(batch, columns.split, DEFAULT_SPLIT)
+
+    def _tokens(self, batch: Any) -> npt.NDArray[np.int64]:
+        column = self.mapping.token_column
+        return np.zeros(batch.num_rows, np.int64) if column is None else tokens_of(batch.column(column), column)
+
+
+def read_members(sources: Sequence[str], mapping: Mapping) -> MemberReader:
+    """Open the files that SOURCEs stand for; see ``MemberReader``."""
+    return MemberReader(list_files(sources), mapping)
+
+
+def _field(batch: Any, column: str | None, default: str) -> Any:
+    return constant(default, batch.num_rows) if column is None else field_of(batch.column(column), column)
+
+
+def _row_ids(relative: str, first_row: int, count: int) -> Any:
+    return pa.array([f"{relative}#{row}" for row in range(first_row, first_row + count)], pa.string())
+
+
+def _json_target(sources: Sequence[SourceFile]) -> Any:
+    files = [source for source in sources if isinstance(source, JsonlSource) and source.num_rows]
+    return common_schema(files) if files else pa.schema([])
+
+
+def _agree(sources: Sequence[SourceFile], json_schema: Any, mapping: Mapping) -> RecordSchema:
+    """One record schema for all files, or an error that names the first file that differs."""
+    agreed: RecordSchema | None = None
+    for source in sources:
+        if isinstance(source, JsonlSource) and not source.num_rows:
+            continue  # no line has told any type
+        schema = json_schema if isinstance(source, JsonlSource) else source.schema
+        try:
+            payload = payload_schema(schema, mapping)
+            agreed = payload if agreed is None or payload == agreed else unify([agreed, payload])
+        except InvalidInputError as err:
+            raise in_file(err, source.path) from err
+    if agreed is None:
+        raise InvalidInputError(ErrorCode.INPUT_NO_RECORDS, "the sources hold no records")
+    return agreed
