@@ -1,4 +1,4 @@
-"""Do boxes tile a shape exactly? Source: schemas/SPEC.md#checkpoints
+"""Do boxes tile a shape exactly? Source: schemas/SPEC.md#checkpoints.
 
 The number of boxes over a point, as a function of the point, is determined by its mixed difference:
 each box adds +1 or −1 at its 2^d corners. So boxes tile the shape exactly when their signed corners

@@ -1,4 +1,4 @@
-"""Are the captures of all ranks of one moment? Source: schemas/SPEC.md#checkpoints"""
+"""Are the captures of all ranks of one moment? Source: schemas/SPEC.md#checkpoints."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

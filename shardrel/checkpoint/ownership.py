@@ -1,4 +1,4 @@
-"""Which rank stores which region of replicated tensors. Source: schemas/SPEC.md#checkpoints
+"""Which rank stores which region of replicated tensors. Source: schemas/SPEC.md#checkpoints.
 
 Every rank holds every tensor; each stores a part. Large tensors are cut along their first dimension
 over all ranks, small ones go whole to one rank each, in turn. Both are pure functions of the

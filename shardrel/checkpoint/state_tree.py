@@ -1,4 +1,4 @@
-"""Non-tensor state as a closed typed tree; nothing is pickled. Source: schemas/SPEC.md#state-tree
+"""Non-tensor state as a closed typed tree; nothing is pickled. Source: schemas/SPEC.md#state-tree.
 
 ``flatten`` takes the tensors out of a nested state and leaves their names in the tree; ``unflatten``
 puts them back. What a tensor is, the caller says: this module doesn't know torch.
@@ -21,6 +21,7 @@ def flatten(state: Mapping[str, Any], is_tensor: IsTensor) -> tuple[dict[str, An
 
     Args:
         state: Top-level names to nested None, bool, int, float, str, bytes, list, tuple, dict and tensors.
+        is_tensor: Tells the tensors.
 
     Returns:
         Trees by top-level name (canonical JSON values), and tensors by path such as ``model/layer.weight``.

@@ -1,4 +1,4 @@
-"""Batches of a pinned run: the rank's part of each step. Source: schemas/SPEC.md#sample-order"""
+"""Batches of a pinned run: the rank's part of each step. Source: schemas/SPEC.md#sample-order."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Local cache of a host, addressed by digest. Source: schemas/SPEC.md#runs
+"""Local cache of a host, addressed by digest. Source: schemas/SPEC.md#runs.
 
 The name of an entry is the digest of its bytes, so a moved alias or a changed shard can't be served
 from an old entry. What is returned are the very bytes that were hashed.

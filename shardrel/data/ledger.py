@@ -1,4 +1,4 @@
-"""Ledger: the digest chain of what a run consumed. Source: schemas/SPEC.md#sample-order
+"""Ledger: the digest chain of what a run consumed. Source: schemas/SPEC.md#sample-order.
 
 It depends on the global order alone, so an interrupted run, a resumed one and one of another
 world size end in the same digest exactly when they consumed the same samples in the same steps.

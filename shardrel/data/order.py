@@ -1,4 +1,4 @@
-"""Sample order as a pure function of shard sizes, seed and epoch. Source: schemas/SPEC.md#sample-order
+"""Sample order as a pure function of shard sizes, seed and epoch. Source: schemas/SPEC.md#sample-order.
 
 Nothing here reads a file or knows a world size. An epoch is laid out in blocks of a few shards; a
 block's permutation is computed when a position in it is asked for, so memory follows the block and
@@ -7,6 +7,7 @@ not the data set, and a resume costs one block wherever the cursor stands.
 
 import functools
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from shardrel.digest import Domain, domain_hash, u64
 from shardrel.errors import ErrorCode, InvalidInputError
 
-ORDER_FUNCTION = "block-splitmix64.v1"
+ORDER_FUNCTION: Literal["block-splitmix64.v1"] = "block-splitmix64.v1"
 
 Samples = npt.NDArray[np.uint32]
 """Shape (n, 2), uint32: shard number and index among that shard's samples of the split."""

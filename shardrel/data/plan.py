@@ -1,4 +1,4 @@
-"""Duty of a rank and sizes of a split: pure rules over a root manifest. Source: schemas/SPEC.md#runs"""
+"""Duty of a rank and sizes of a split: pure rules over a root manifest. Source: schemas/SPEC.md#runs."""
 
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records.release import Release

@@ -1,4 +1,4 @@
-"""Open a verified shard and take rows from it. Source: schemas/SPEC.md#shards, #sample-order"""
+"""Open a verified shard and take rows from it. Source: schemas/SPEC.md#shards, #sample-order."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -87,6 +87,8 @@ def open_shard(data: bytes, shard: Shard, fields: tuple[Field, ...], split: str 
 
     Args:
         data: Bytes whose size and digest were checked against the root manifest.
+        shard: Its entry in the root manifest.
+        fields: The wanted columns.
         split: Null where the release has one split.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Checkpoint manifest and commit record. Source: schemas/SPEC.md#checkpoints"""
+"""Checkpoint manifest and commit record. Source: schemas/SPEC.md#checkpoints."""
 
 from typing import Annotated, Any, Literal
 
@@ -6,6 +6,9 @@ import msgspec
 
 from shardrel.records.descriptor import Descriptor
 from shardrel.records.fields import Count, DigestField, Name, Positive, Record
+
+# The tiling check looks at 2^d corners of a box.
+MAX_DIMENSIONS = 12
 
 
 class Region(Record, kw_only=True):
@@ -38,7 +41,7 @@ class TensorEntry(Record, kw_only=True):
     """One logical tensor; its regions tile ``shape`` without gap or overlap."""
 
     name: str
-    shape: tuple[Count, ...]
+    shape: Annotated[tuple[Count, ...], msgspec.Meta(max_length=MAX_DIMENSIONS)]
     dtype: str
     regions: tuple[Region, ...]
 

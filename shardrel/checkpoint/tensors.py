@@ -1,0 +1,84 @@
+"""Tensors as bytes and back; nothing is pickled. Source: schemas/SPEC.md#checkpoints."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from shardrel.canonical import json
+from shardrel.checkpoint.coverage import Box
+from shardrel.checkpoint.dtypes import ITEM_BYTES
+from shardrel.checkpoint.ownership import TensorSpec
+from shardrel.checkpoint.state_tree import flatten
+from shardrel.digest import Digest
+from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.records.checkpoint import MAX_DIMENSIONS, Region, TensorEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedState:
+    """A state taken apart.
+
+    Attributes:
+        trees: Typed trees by name.
+        specs: The tensors in order of their names; ``tensors`` holds them in the same order, not copied.
+    """
+
+    trees: Mapping[str, Any]
+    specs: tuple[TensorSpec, ...]
+    tensors: tuple[torch.Tensor, ...]
+
+
+def take_apart(state: Mapping[str, Any]) -> CapturedState:
+    """Trees and tensors of a nested state.
+
+    Raises:
+        InvalidInputError: ``checkpoint.unsupported-state``.
+    """
+    trees, found = flatten(state, lambda value: isinstance(value, torch.Tensor))
+    names = sorted(found)
+    return CapturedState(
+        trees=trees,
+        specs=tuple(_spec(name, found[name]) for name in names),
+        tensors=tuple(found[name].detach() for name in names),
+    )
+
+
+def region_bytes(tensor: torch.Tensor, box: Box) -> bytes:
+    """Elements of a box, row-major, little-endian, without padding."""
+    view = tensor[tuple(slice(o, o + s) for o, s in zip(box.offsets, box.sizes, strict=True))]
+    flat = view.cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy().tobytes()
+
+
+def replica_digest(captured: CapturedState) -> Digest:
+    """Digest of everything that this rank holds: trees, names, shapes, types and every element."""
+    hashes = [
+        hashlib.sha256(region_bytes(tensor, Box((0,) * len(spec.shape), spec.shape))).hexdigest()
+        for spec, tensor in zip(captured.specs, captured.tensors, strict=True)
+    ]
+    described = [[spec.name, list(spec.shape), spec.dtype] for spec in captured.specs]
+    return Digest("sha256:" + hashlib.sha256(json.encode([captured.trees, described, hashes])).hexdigest())
+
+
+def assemble(entry: TensorEntry, read: Callable[[Region], bytes]) -> torch.Tensor:
+    """One tensor of its regions; the caller has checked that they tile it."""
+    dtype: torch.dtype = getattr(torch, entry.dtype)
+    out = torch.empty(entry.shape, dtype=dtype)
+    for region in entry.regions:
+        part = torch.frombuffer(bytearray(read(region)), dtype=torch.uint8).view(dtype).reshape(region.sizes)
+        out[tuple(slice(o, o + s) for o, s in zip(region.offsets, region.sizes, strict=True))] = part
+    return out
+
+
+def _spec(name: str, tensor: torch.Tensor) -> TensorSpec:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+    known = dtype in ITEM_BYTES and tensor.ndim <= MAX_DIMENSIONS
+    if not plain or not known or tensor.layout != torch.strided or tensor.is_meta:
+        raise InvalidInputError(
+            ErrorCode.CHECKPOINT_STATE_TYPE, "a checkpoint can't hold a tensor of this kind", path=name, dtype=dtype
+        )
+    return TensorSpec(name=name, shape=tuple(tensor.shape), dtype=dtype, item_bytes=ITEM_BYTES[dtype])

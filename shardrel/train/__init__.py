@@ -1,0 +1,1 @@
+"""Pinned training: join a run, train in exact order, checkpoint, resume."""

@@ -1,0 +1,115 @@
+"""Admission of a job's ranks before step 0. Source: schemas/SPEC.md#runs.
+
+The alias is not read here, nor anywhere in a run: the run record names the root, the gate the permit.
+"""
+
+from dataclasses import dataclass
+
+from shardrel.canonical import json
+from shardrel.checkpoint.commits import read_run, require_permit
+from shardrel.checkpoint.group import Group, on_coordinator, together
+from shardrel.data.cache import ShardCache
+from shardrel.data.order import ORDER_FUNCTION, SampleOrder, check_order
+from shardrel.data.plan import duty, effective_split, split_records
+from shardrel.data.shards import count_split, select_fields, shard_descriptor
+from shardrel.digest import digest_of
+from shardrel.errors import ErrorCode, IntegrityError, NotFoundError, RunFailedError
+from shardrel.records.release import Release
+from shardrel.records.run import RunRecord
+from shardrel.records.schema import RecordSchema
+from shardrel.store.layout import run_key
+from shardrel.store.objects import get_by_digest, get_record
+from shardrel.store.port import Store
+from shardrel.train.agreement import Disagreed, RankReport, VerifiedShard, agree
+from shardrel.train.pin import PinnedRun, TrainPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Verified:
+    release: Release
+    schema: RecordSchema
+    report: RankReport
+
+
+def join(group: Group, store: Store, cache: ShardCache, *, dataset: str, run: str, plan: TrainPlan) -> PinnedRun:
+    """Pin the run's root on every rank, or fail on every rank before step 0.
+
+    1. The coordinator reads run record and gate and sends both out. 2. Every rank reads the root by digest and
+    verifies the shards of its duty. 3. Every rank reports. 4. All judge all reports alike.
+
+    Raises:
+        RunFailedError: On every rank alike, with the guilty ranks: ``run.root-disagreement``, ``run.coverage``,
+            ``run.barrier-timeout``, ``permit.closed``, or what a rank found, such as ``storage.digest-mismatch``.
+
+    Ranks: all.
+    """
+    record = json.decode(on_coordinator(group, lambda: json.encode(_announce(store, dataset, run))), RunRecord)
+    verified: list[_Verified] = []
+
+    def verify() -> bytes:
+        verified.append(_verify(group, store, cache, record, plan))
+        return json.encode(verified[0].report)
+
+    reports = [json.decode(answer, RankReport) for answer in together(group, verify)]
+    release = verified[0].release
+    total = split_records(release, effective_split(release, plan.split))
+    verdict = agree(reports, record.run_id, record.root, release, total)
+    if isinstance(verdict, Disagreed):
+        raise RunFailedError(
+            verdict.code,
+            f"ranks don't agree before step 0 on: {verdict.field}",
+            field=verdict.field,
+            ranks=[str(rank) for rank in verdict.ranks],
+        )
+    order = check_order(SampleOrder(sizes=verdict.sizes, seed=plan.seed, block_shards=plan.block_shards))
+    return PinnedRun(record=record, release=release, schema=verified[0].schema, plan=plan, order=order)
+
+
+def read_run_record(store: Store, run: str) -> RunRecord:
+    """The create-only record of a run.
+
+    Raises:
+        NotFoundError: ``gate.no-such-run``.
+    """
+    stored = store.read(run_key(run), max_bytes=json.MAX_RECORD_BYTES)
+    if stored is None:
+        raise NotFoundError(ErrorCode.GATE_NO_RUN, "there is no such run; run: shardrel run start", run=run)
+    return json.decode(stored.data, RunRecord)
+
+
+def _announce(store: Store, dataset: str, run: str) -> RunRecord:
+    record = read_run_record(store, run)
+    state = read_run(store, dataset, run)
+    require_permit(state)
+    if (record.run_id, record.dataset, record.gate_id, record.root) != (run, dataset, state.gate_id, state.root):
+        raise IntegrityError(
+            ErrorCode.RUN_ROOT_DISAGREEMENT, "run record and gate name different roots, data sets or gates", run=run
+        )
+    return record
+
+
+def _verify(group: Group, store: Store, cache: ShardCache, record: RunRecord, plan: TrainPlan) -> _Verified:
+    release = json.decode(get_by_digest(store, record.root), Release)
+    if release.dataset != record.dataset:
+        raise IntegrityError(ErrorCode.ROOT_DATASET, "the root is one of another dataset", root=record.root)
+    schema = get_record(store, release.objects.record_schema, RecordSchema)
+    select_fields(schema, plan.columns)
+    split = effective_split(release, plan.split)
+    shards = []
+    for number in duty(len(release.shards), group.rank, group.world_size):
+        shard = release.shards[number]
+        data = cache.read(shard_descriptor(shard))
+        samples = count_split(data, shard, split)
+        shards.append(VerifiedShard(number=number, digest=digest_of(data), samples=samples))
+    report = RankReport(
+        run_id=record.run_id,
+        root=digest_of(json.encode(release)),
+        format=ORDER_FUNCTION,
+        settings=_settings(plan),
+        shards=tuple(shards),
+    )
+    return _Verified(release=release, schema=schema, report=report)
+
+
+def _settings(plan: TrainPlan) -> str:
+    return digest_of(json.encode([list(plan.columns), plan.global_batch, plan.seed, plan.block_shards, plan.split]))

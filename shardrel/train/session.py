@@ -1,0 +1,126 @@
+"""A training job in about ten lines: steps, checkpoints, resume. Source: schemas/SPEC.md#runs, #checkpoints."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from shardrel.checkpoint.group import Group
+from shardrel.checkpoint.load import load
+from shardrel.checkpoint.manifest import Expected
+from shardrel.checkpoint.save import Saved, save
+from shardrel.data import ledger
+from shardrel.data.batches import StepBatch, batches
+from shardrel.data.cache import ShardCache
+from shardrel.data.plan import effective_split
+from shardrel.data.shards import ShardReader, select_fields
+from shardrel.records.checkpoint import Cut
+from shardrel.store.port import Store
+from shardrel.train.pin import PinnedRun
+from shardrel.trust.signer import Signer
+
+
+class Part(Protocol):
+    """Something with state: a module, an optimizer, a scheduler, ``TorchRandom``."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Its state."""
+        ...
+
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> Any:
+        """Take a state."""
+        ...
+
+
+class TorchRandom:
+    """The state of torch's CPU generator; seeded alike on every rank, it is part of the one state of a cut."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """State of the default generator."""
+        return {"cpu": torch.get_rng_state()}
+
+    def load_state_dict(self, state_dict: dict[str, Any], /) -> None:
+        """Set the default generator."""
+        torch.set_rng_state(state_dict["cpu"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resumed:
+    """Where training goes on.
+
+    Attributes:
+        generation: Of the restored checkpoint; null at the run's beginning.
+        world_size: Of the job that saved it.
+        helped: Its admission was finished by this resume.
+        passed_over: Newer generations, with the code that each was refused for.
+    """
+
+    cut: Cut
+    generation: int | None
+    world_size: int | None
+    helped: bool
+    passed_over: tuple[tuple[int, str], ...]
+
+
+def resume(group: Group, store: Store, pin: PinnedRun, parts: Mapping[str, Part], *, signer: Signer | None) -> Resumed:
+    """Restore the parts from the newest complete checkpoint, saved at any world size; or start at step 0.
+
+    Raises:
+        RunFailedError: On every rank alike; no part was touched.
+
+    Ranks: all; ``signer`` is needed on the coordinator.
+    """
+    expected = Expected(run_id=pin.record.run_id, root=pin.root, order=pin.parameters)
+    restored = load(group, store, dataset=pin.record.dataset, expected=expected, required=tuple(parts), signer=signer)
+    if restored is None:
+        return Resumed(cut=ledger.genesis(pin.root), generation=None, world_size=None, helped=False, passed_over=())
+    for name, part in parts.items():
+        part.load_state_dict(restored.state[name])
+    return Resumed(
+        cut=restored.cut,
+        generation=restored.generation,
+        world_size=restored.world_size,
+        helped=restored.helped,
+        passed_over=restored.passed_over,
+    )
+
+
+def steps(group: Group, cache: ShardCache, pin: PinnedRun, cut: Cut) -> Iterator[StepBatch]:
+    """Steps from a cut on, without end.
+
+    Ranks: all.
+    """
+    reader = ShardReader(
+        cache,
+        pin.release,
+        select_fields(pin.schema, pin.plan.columns),
+        effective_split(pin.release, pin.plan.split),
+        keep=pin.plan.block_shards + 1,
+    )
+    return batches(
+        reader, pin.order, cut, global_batch=pin.plan.global_batch, rank=group.rank, world_size=group.world_size
+    )
+
+
+def checkpoint(
+    group: Group, store: Store, pin: PinnedRun, parts: Mapping[str, Part], cut: Cut, *, signer: Signer | None
+) -> Saved:
+    """Save the parts as of a cut; on return the gate has admitted it.
+
+    Raises:
+        RunFailedError: On every rank alike; ``permit.closed`` names the fence in its message.
+
+    Ranks: all; ``signer`` is needed on the coordinator.
+    """
+    state = {name: part.state_dict() for name, part in parts.items()}
+    return save(
+        group,
+        store,
+        state,
+        dataset=pin.record.dataset,
+        run=pin.record.run_id,
+        cut=cut,
+        order=pin.parameters,
+        signer=signer,
+    )
