@@ -1,0 +1,178 @@
+"""The multiset difference of one range: declared tuples against those that shards hold.
+
+Source: schemas/SPEC.md#verification (4)
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from shardrel.canonical.sha import Bytes32
+from shardrel.errors import ErrorCode
+from verifier.leaves import canonical_order, codes, plain
+from verifier.parts import Listed
+from verifier.runs import Run, joined_context
+from verifier.tally import Spot
+
+Mask = npt.NDArray[np.bool_]
+_FIELD_CODES = (ErrorCode.MEMBER_SOURCE_ID, ErrorCode.MEMBER_SOURCE_VERSION, ErrorCode.MEMBER_SPLIT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Tuples of one range that shards hold, and where each lies."""
+
+    ids: Any
+    context: tuple[Any, Any, Any]
+    content: Bytes32
+    leaves: Bytes32
+    shards: npt.NDArray[np.uint32]
+    rows: npt.NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def ordered(self, order: npt.NDArray[np.int64]) -> "Seen":
+        """The tuples in another order."""
+        indices = pa.array(order)
+        source, version, split = (column.take(indices) for column in self.context)
+        return Seen(
+            ids=self.ids.take(indices),
+            context=(source, version, split),
+            content=_rows(self.content, order),
+            leaves=_rows(self.leaves, order),
+            shards=self.shards[order],
+            rows=self.rows[order],
+        )
+
+
+def gathered(runs: Sequence[tuple[int, Run]]) -> Seen:
+    """The members that several shards hold of one range, shard after shard."""
+    source, version, split = (joined_context([run.context[i] for _, run in runs]) for i in range(3))
+    return Seen(
+        ids=pa.concat_arrays([run.ids for _, run in runs]),
+        context=(source, version, split),
+        content=np.concatenate([run.content for _, run in runs]),
+        leaves=np.concatenate([run.leaves for _, run in runs]),
+        shards=np.concatenate([np.full(len(run), shard, np.uint32) for shard, run in runs]),
+        rows=np.concatenate([run.rows for _, run in runs]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What was seen, in canonical order, and how it differs from what was declared."""
+
+    seen: Seen
+    spots: list[Spot]
+
+
+def compare(declared: Listed, seen: Seen, snapshot: str, shard_id: Callable[[int], str]) -> Compared:
+    """Match the tuples of one range by sample id and classify every difference.
+
+    Args:
+        declared: Distinct sample ids in order.
+        snapshot: Subject of what is missing.
+        shard_id: Name of a shard by its number, the subject of everything else.
+    """
+    at = pc.fill_null(pc.index_in(seen.ids, value_set=declared.ids), -1).to_numpy().astype(np.int64)
+    if (order := _inverse(at, len(declared))) is not None:
+        seen, at = seen.ordered(order), np.arange(len(declared))
+        return Compared(seen=seen, spots=list(_substituted(declared, seen, at, shard_id)))
+    seen_order = canonical_order(seen.ids, seen.context, seen.content)
+    seen, at = seen.ordered(seen_order), at[seen_order]
+    spots = [*_missing(declared, at, snapshot), *_spots(ErrorCode.MEMBER_EXTRA, at < 0, seen, shard_id)]
+    spots += _spots(ErrorCode.MEMBER_DUPLICATE, _repeated(at), seen, shard_id)
+    return Compared(seen=seen, spots=[*spots, *_substituted(declared, seen, at, shard_id)])
+
+
+def _inverse(at: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64] | None:
+    """Order that puts the seen tuples beside the declared ones, when they match one to one."""
+    if len(at) != count or (count and at.min() < 0):
+        return None
+    order = np.full(count, -1, np.int64)
+    order[at] = np.arange(count)
+    return None if count and order.min() < 0 else order
+
+
+def _missing(declared: Listed, at: npt.NDArray[np.int64], snapshot: str) -> Iterator[Spot]:
+    absent = np.ones(len(declared), bool)
+    absent[at[at >= 0]] = False
+    count = int(np.count_nonzero(absent))
+    if count:
+        first = declared.ids[int(np.argmax(absent))].as_py()
+        yield Spot(code=ErrorCode.MEMBER_MISSING, subject=snapshot, count=count, sample_id=first)
+
+
+def _repeated(at: npt.NDArray[np.int64]) -> Mask:
+    """All but the first of the seen tuples with one declared sample id; those stand beside each other."""
+    again = np.zeros(len(at), bool)
+    again[1:] = (at[1:] == at[:-1]) & (at[1:] >= 0)
+    return again
+
+
+def _substituted(
+    declared: Listed, seen: Seen, at: npt.NDArray[np.int64], shard_id: Callable[[int], str]
+) -> Iterator[Spot]:
+    known = at >= 0
+    if not known.any():
+        return
+    every = bool(known.all())
+    place = at if every else np.where(known, at, 0)
+    content = (_words(seen.content) != _words(_rows(declared.content, place))).any(axis=1)
+    yield from _spots(ErrorCode.MEMBER_CONTENT, content & known, seen, shard_id)
+    for code, have, want in zip(_FIELD_CODES, seen.context, declared.context, strict=True):
+        yield from _spots(code, differing(have, want, place) & known, seen, shard_id)
+
+
+def differing(have: Any, want: Any, place: npt.NDArray[np.int64]) -> Mask:
+    """Rows i where string ``have[i]`` is not ``want[place[i]]``; neither has nulls."""
+    if pt.is_dictionary(have.type) and pt.is_dictionary(want.type):
+        entries = want.dictionary.unique()
+        wanted = pc.index_in(want.dictionary, value_set=entries).to_numpy()[codes(want)]
+        found = pc.fill_null(pc.index_in(have.dictionary, value_set=entries), -1).to_numpy()[codes(have)]
+        return found != wanted[place]
+    return pc.not_equal(plain(have), plain(want).take(pa.array(place))).to_numpy(zero_copy_only=False)
+
+
+def _spots(code: ErrorCode, mask: Mask, seen: Seen, shard_id: Callable[[int], str]) -> Iterator[Spot]:
+    """One observation a shard, with its first row."""
+    places = np.flatnonzero(mask)
+    for shard in np.unique(seen.shards[places]):
+        here = places[seen.shards[places] == shard]
+        first = int(here[np.argmin(seen.rows[here])])
+        yield Spot(
+            code=code,
+            subject=shard_id(int(shard)),
+            count=len(here),
+            row=int(seen.rows[first]),
+            sample_id=seen.ids[first].as_py(),
+        )
+
+
+def index_mismatches(listed: Listed, seen: Seen) -> int:
+    """Entries of a member index that are not what was seen, both in canonical order."""
+    if len(listed) != len(seen) or listed.places is None:
+        return max(abs(len(listed) - len(seen)), 1)
+    wrong = pc.not_equal(listed.ids, seen.ids).to_numpy(zero_copy_only=False)
+    wrong |= (_words(listed.content) != _words(seen.content)).any(axis=1)
+    wrong |= (listed.places[0] != seen.shards) | (listed.places[1] != seen.rows)
+    place = np.arange(len(seen))
+    for have, want in zip(listed.context, seen.context, strict=True):
+        wrong |= differing(have, want, place)
+    return int(np.count_nonzero(wrong))
+
+
+def _rows(matrix: Bytes32, order: npt.NDArray[np.int64]) -> Bytes32:
+    """Rows in another order, moved as whole 32-byte values."""
+    return np.ascontiguousarray(matrix).view("V32").ravel()[order].view(np.uint8).reshape(-1, 32)
+
+
+def _words(matrix: Bytes32) -> npt.NDArray[np.uint64]:
+    return np.ascontiguousarray(matrix).view(np.uint64)

@@ -1,0 +1,76 @@
+"""Records of a checked Parquet object, batch by batch in bounded memory. Source: schemas/SPEC.md#verification"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+
+from shardrel.errors import ErrorCode
+from verifier.rows import weight
+from verifier.structure import FlawError
+
+BATCH_BYTES = 32 * 1024 * 1024
+BATCH_RECORDS = 262_144
+# What decoding may exceed the declared bytes by before it stops; a smaller excess is a finding all the same.
+SLACK_BYTES = 16 * 1024 * 1024
+
+
+def batches(data: bytes, file: Any, *, unfolded_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Decode an object that ``structure.open_file`` has passed.
+
+    Byte columns with dictionary pages are read as dictionaries, so that a small dictionary of huge values
+    costs no memory before its unfolded size is known to be within ``unfolded_bytes``.
+
+    Raises:
+        FlawError: ``parquet.structure``, ``parquet.expansion``.
+    """
+    metadata = file.metadata
+    reader = open_again(data, dictionary_columns(metadata))
+    unfolded = 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for batch in _group(reader, number, _batch_records(group)):
+            unfolded += sum(weight(column) - 9 * len(column) for column in batch.columns if _folded(column.type))
+            if unfolded > unfolded_bytes + SLACK_BYTES:
+                raise FlawError(ErrorCode.PARQUET_EXPANSION, "dictionary values expand to more than the declared bytes")
+            yield batch
+
+
+def open_again(data: bytes, dictionaries: list[str]) -> Any:
+    """The file with these byte columns read as dictionaries."""
+    return pq.ParquetFile(pa.BufferReader(data), read_dictionary=dictionaries, page_checksum_verification=False)
+
+
+def _group(reader: Any, number: int, records: int) -> Iterator[pa.RecordBatch]:
+    source = reader.iter_batches(batch_size=records, row_groups=[number], use_threads=False)
+    while True:
+        try:
+            batch = next(source, None)
+        except (pa.ArrowException, OSError, ValueError) as err:
+            raise FlawError(ErrorCode.PARQUET_STRUCTURE, "a page does not decode") from err
+        if batch is None:
+            return
+        yield batch
+
+
+def _batch_records(group: Any) -> int:
+    size = sum(group.column(i).total_uncompressed_size for i in range(group.num_columns))
+    return max(1, min(BATCH_RECORDS, BATCH_BYTES * max(group.num_rows, 1) // max(size, 1)))
+
+
+def dictionary_columns(metadata: Any) -> list[str]:
+    """Paths of the byte columns that have a dictionary page in any row group."""
+    return [
+        metadata.schema.column(i).path
+        for i in range(metadata.num_columns)
+        if metadata.schema.column(i).physical_type == "BYTE_ARRAY"
+        and any(metadata.row_group(g).column(i).has_dictionary_page for g in range(metadata.num_row_groups))
+    ]
+
+
+def _folded(kind: Any) -> bool:
+    if pt.is_dictionary(kind):
+        return True
+    return pt.is_nested(kind) and any(_folded(kind.field(i).type) for i in range(kind.num_fields))

@@ -1,0 +1,104 @@
+"""What both logs name, and the members that they hit. Source: schemas/SPEC.md#fence-logs"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from shardrel.canonical.sha import Bytes32
+from shardrel.digest import raw_digest
+from shardrel.records.fence import BenchmarkEntry, TombstoneEntry
+from verifier.leaves import codes, plain
+from verifier.text import matching_rows
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selectors:
+    """What a set of log entries selects, ready to be matched."""
+
+    sample_ids: Any
+    sources: frozenset[str]
+    source_versions: frozenset[tuple[str, str]]
+    contents: npt.NDArray[np.uint8]
+    texts: frozenset[bytes]
+
+    @property
+    def empty(self) -> bool:
+        """Nothing can match."""
+        return not (len(self.sample_ids) or self.sources or self.source_versions or len(self.contents) or self.texts)
+
+
+def tombstones(entries: Iterable[TombstoneEntry], upto: int, first: int = 1) -> Selectors:
+    """Selectors of the entries with sequences ``first``..``upto``."""
+    chosen = [entry for entry in entries if first <= entry.sequence <= upto]
+    sourced = [entry for entry in chosen if entry.source_id is not None]
+    return Selectors(
+        sample_ids=pa.array(sorted({e.sample_id for e in chosen if e.sample_id is not None}), pa.string()),
+        sources=frozenset(e.source_id for e in sourced if e.source_id is not None and e.source_version is None),
+        source_versions=frozenset((e.source_id or "", e.source_version) for e in sourced if e.source_version is not None),
+        contents=_digest_rows(e.content_digest for e in chosen),
+        texts=frozenset(),
+    )
+
+
+def benchmarks(entries: Iterable[BenchmarkEntry], upto: int, first: int = 1) -> Selectors:
+    """Selectors of the entries with sequences ``first``..``upto``."""
+    chosen = [entry for entry in entries if first <= entry.sequence <= upto]
+    return Selectors(
+        sample_ids=pa.array([], pa.string()),
+        sources=frozenset(),
+        source_versions=frozenset(),
+        contents=_digest_rows(e.content_digest for e in chosen),
+        texts=frozenset(raw_digest(e.text_digest) for e in chosen if e.text_digest is not None),
+    )
+
+
+def _digest_rows(digests: Iterable[str | None]) -> npt.NDArray[np.uint8]:
+    raw = sorted({raw_digest(digest) for digest in digests if digest is not None})
+    return np.frombuffer(b"".join(raw), np.uint8).reshape(-1, 32)
+
+
+def tuple_hits(selectors: Selectors, ids: Any, source: Any, version: Any, content: Bytes32) -> Mask:
+    """Members that a selector names by sample id, by source (and version) or by content digest."""
+    hits = np.zeros(len(ids), bool)
+    if len(selectors.sample_ids):
+        hits |= pc.is_in(ids, value_set=selectors.sample_ids).to_numpy(zero_copy_only=False)
+    if selectors.sources:
+        hits |= _in(source, selectors.sources)
+    for source_id, source_version in sorted(selectors.source_versions):
+        hits |= _in(source, {source_id}) & _in(version, {source_version})
+    if len(selectors.contents):
+        hits |= _content_in(content, selectors.contents)
+    return hits
+
+
+def text_hits(selectors: Selectors, columns: Iterable[Any]) -> Mask | None:
+    """Members one of whose text columns has a text digest that a selector names; None without such selectors."""
+    if not selectors.texts:
+        return None
+    masks = [matching_rows(plain(column), selectors.texts) for column in columns]
+    return np.logical_or.reduce(masks) if masks else None
+
+
+def _in(values: Any, wanted: frozenset[str] | set[str]) -> Mask:
+    chosen = pa.array(sorted(wanted), pa.string())
+    if pt.is_dictionary(values.type):
+        return pc.is_in(values.dictionary, value_set=chosen).to_numpy(zero_copy_only=False)[codes(values)]
+    return pc.is_in(values, value_set=chosen).to_numpy(zero_copy_only=False)
+
+
+def _content_in(content: Bytes32, wanted: npt.NDArray[np.uint8]) -> Mask:
+    heads = np.ascontiguousarray(wanted[:, :8]).view(">u8").ravel()
+    own = np.ascontiguousarray(content[:, :8]).view(">u8").ravel()
+    near = np.isin(own, heads)
+    exact = {row.tobytes() for row in wanted}
+    for row in np.flatnonzero(near):
+        near[row] = content[row].tobytes() in exact
+    return near

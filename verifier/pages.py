@@ -1,0 +1,141 @@
+"""Page headers of a Parquet column chunk, read without decoding a page.
+
+pyarrow verifies page checksums that are there and says nothing of those that aren't, so the headers are
+walked here: a small reader of Thrift's compact protocol, as the Parquet format writes it.
+Source: https://github.com/apache/parquet-format (PageHeader), Thrift compact protocol
+"""
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+MAX_DEPTH = 8
+_TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
+_DICTIONARY_PAGE = 2
+
+
+class BrokenPagesError(ValueError):
+    """The bytes of a column chunk are not a sequence of pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page; ``start`` is where its compressed bytes begin.
+
+    Attributes:
+        values: Values that it declares, nulls included; 0 for a dictionary page.
+        crc: Declared checksum of the compressed bytes, None where there is none.
+    """
+
+    start: int
+    compressed: int
+    uncompressed: int
+    values: int
+    dictionary: bool
+    crc: int | None
+
+
+def walk(data: memoryview, start: int, length: int) -> Iterator[Page]:
+    """Pages of the chunk that lies at ``start`` and has ``length`` bytes.
+
+    Raises:
+        BrokenPagesError: The headers do not parse or the pages do not fill the chunk exactly.
+    """
+    end = start + length
+    at = start
+    while at < end:
+        reader = _Reader(data, at, end)
+        header = reader.struct(0)
+        page = _page(header, reader.at)
+        at = page.start + page.compressed
+        if at > end or at <= page.start - 1:
+            raise BrokenPagesError("a page reaches beyond its chunk")
+        yield page
+
+
+def crc_matches(data: memoryview, page: Page) -> bool:
+    """Whether the page's bytes have the checksum that it declares."""
+    return page.crc is None or zlib.crc32(data[page.start : page.start + page.compressed]) == page.crc & 0xFFFFFFFF
+
+
+def _page(header: dict[int, Any], start: int) -> Page:
+    sizes = (header.get(2), header.get(3))
+    if not all(isinstance(size, int) and size >= 0 for size in sizes) or not isinstance(header.get(1), int):
+        raise BrokenPagesError("a page header lacks its sizes")
+    inner = header.get(5) or header.get(8) or {}
+    values = inner.get(1, 0) if isinstance(inner, dict) else 0
+    crc = header.get(4)
+    if not isinstance(values, int) or values < 0 or not isinstance(crc, int | None):
+        raise BrokenPagesError("a page header has a field of another type")
+    return Page(start, header[3], header[2], values, header[1] == _DICTIONARY_PAGE, crc)
+
+
+class _Reader:
+    """Reads compact-protocol values from ``at`` and never beyond ``end``."""
+
+    __slots__ = ("at", "data", "end")
+
+    def __init__(self, data: memoryview, at: int, end: int) -> None:
+        self.data, self.at, self.end = data, at, end
+
+    def struct(self, depth: int) -> dict[int, Any]:
+        if depth > MAX_DEPTH:
+            raise BrokenPagesError("a header is nested too deep")
+        fields: dict[int, Any] = {}
+        number = 0
+        while lead := self._byte():
+            delta, kind = lead >> 4, lead & 15
+            number = number + delta if delta else self._zigzag()
+            fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth)
+        return fields
+
+    def _value(self, kind: int, depth: int) -> Any:
+        if kind in (_I16, _I32, _I64):
+            return self._zigzag()
+        if kind in (_TRUE, _FALSE, _BYTE):
+            return self._byte()
+        if kind == _DOUBLE:
+            return self._skip(8)
+        if kind == _BINARY:
+            return self._skip(self._varint())
+        if kind in (_LIST, _SET):
+            return self._list(depth)
+        if kind == _STRUCT:
+            return self.struct(depth + 1)
+        raise BrokenPagesError("a header has a field of unknown type")
+
+    def _list(self, depth: int) -> None:
+        lead = self._byte()
+        count = lead >> 4 if lead >> 4 != 15 else self._varint()
+        if count > self.end - self.at:
+            raise BrokenPagesError("a header has a list that is too long")
+        for _ in range(count):
+            self._value(lead & 15, depth + 1)
+
+    def _skip(self, count: int) -> None:
+        if count > self.end - self.at:
+            raise BrokenPagesError("a header is cut off")
+        self.at += count
+
+    def _byte(self) -> int:
+        if self.at >= self.end:
+            raise BrokenPagesError("a header is cut off")
+        value = self.data[self.at]
+        self.at += 1
+        return value
+
+    def _varint(self) -> int:
+        value = shift = 0
+        while True:
+            part = self._byte()
+            value |= (part & 127) << shift
+            if part < 128:
+                return value
+            shift += 7
+            if shift > 63:
+                raise BrokenPagesError("a header has a number that is too long")
+
+    def _zigzag(self) -> int:
+        value = self._varint()
+        return value >> 1 ^ -(value & 1)

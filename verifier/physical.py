@@ -1,0 +1,120 @@
+"""What a shard's Parquet columns must look like for a record schema, and whether values fit it.
+
+Source: schemas/SPEC.md#physical-types
+"""
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardrel.records import schema as rs
+
+TUPLE_COLUMNS = ("_shardrel_sample_id", "_shardrel_source_id", "_shardrel_source_version", "_shardrel_split")
+
+_INTS = {
+    (bits, signed): getattr(pa, f"{'' if signed else 'u'}int{bits}")() for bits in (8, 16, 32, 64) for signed in (True, False)
+}
+_FLOATS = {16: pa.float16(), 32: pa.float32(), 64: pa.float64()}
+
+
+def shard_schema(schema: rs.RecordSchema) -> pa.Schema:
+    """Arrow schema that a shard must have when it is read without believing anything but its Parquet types."""
+    tuple_fields = [pa.field(name, pa.string(), nullable=False) for name in TUPLE_COLUMNS]
+    return pa.schema([*tuple_fields, *(_field(field) for field in schema.fields)])
+
+
+def _field(field: rs.Field) -> pa.Field:
+    return pa.field(field.name, physical_type(field.type), nullable=field.nullable)
+
+
+def physical_type(kind: rs.LogicalType) -> Any:
+    """The plain Arrow type of a logical type."""
+    match kind:
+        case rs.ListType(element=element):
+            return pa.list_(pa.field("element", physical_type(element.type), nullable=element.nullable))
+        case rs.StructType(fields=fields):
+            return pa.struct([_field(field) for field in fields])
+        case rs.MapType(key=key, value=value):
+            item = pa.field("value", physical_type(value.type), nullable=value.nullable)
+            return pa.map_(pa.field("key", physical_type(key.type), nullable=False), item)
+    return _flat_type(kind)
+
+
+def _flat_type(kind: rs.LogicalType) -> Any:
+    match kind:
+        case rs.NullType():
+            return pa.null()
+        case rs.BoolType():
+            return pa.bool_()
+        case rs.IntType(bits=bits, signed=signed):
+            return _INTS[bits, signed]
+        case rs.FloatType(bits=bits):
+            return _FLOATS[bits]
+        case rs.DecimalType(precision=precision, scale=scale):
+            return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
+        case rs.StringType():
+            return pa.string()
+        case rs.BinaryType():
+            return pa.binary()
+        case rs.FixedBinaryType(size=size):
+            return pa.binary(size)
+    return _time_type(kind)
+
+
+def _time_type(kind: Any) -> Any:
+    match kind:
+        case rs.DateType(unit=unit):
+            return pa.date32() if unit == "day" else pa.int64()
+        case rs.TimeType(unit="s"):
+            return pa.int32()
+        case rs.TimeType(unit=unit):
+            return pa.time32(unit) if unit == "ms" else pa.time64(unit)
+        case rs.TimestampType(unit="s") | rs.DurationType():
+            return pa.int64()
+        case rs.TimestampType(unit=unit, zone=zone):
+            return pa.timestamp(unit, None if zone is None else "UTC")
+    raise TypeError("a logical type without a physical one")
+
+
+def fits(kind: rs.LogicalType, values: Any) -> bool:
+    """Whether a column holds only values of its logical type, where its physical type allows more.
+
+    That is lists of another size than the declared one and decimals with more digits than declared.
+    Values hidden under a null do not count.
+    """
+    match kind:
+        case rs.DecimalType():
+            return _digits_fit(values)
+        case rs.ListType(element=element, size=size):
+            sized = size is None or not pc.any(pc.not_equal(pc.list_value_length(values), size)).as_py()
+            return sized and (not _looser(element.type) or fits(element.type, pc.list_flatten(values)))
+        case rs.StructType(fields=fields):
+            children = values.flatten()
+            return all(fits(f.type, child) for f, child in zip(fields, children, strict=True) if _looser(f.type))
+        case rs.MapType(key=key, value=value):
+            if not (_looser(key.type) or _looser(value.type)):
+                return True
+            keys, items = pc.list_flatten(map_as_list(values)).flatten()
+            return fits(key.type, keys) and fits(value.type, items)
+    return True
+
+
+def _looser(kind: rs.LogicalType) -> bool:
+    """Whether the physical type allows values that the logical type may not."""
+    return isinstance(kind, rs.DecimalType | rs.ListType | rs.StructType | rs.MapType)
+
+
+def _digits_fit(values: Any) -> bool:
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def map_as_list(values: Any) -> Any:
+    """A map array as a list of key and value pairs, which is how it is laid out."""
+    kind = values.type
+    pair = pa.struct([kind.key_field.with_name("key"), kind.item_field.with_name("value")])
+    return values.cast(pa.list_(pair))

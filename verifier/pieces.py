@@ -1,0 +1,156 @@
+"""Pieces: byte columns that are laid out row by row. Source: schemas/SPEC.md#record-encoding
+
+An encoding is built as columns of pieces, one value (or none) a row, and then woven: fixed pieces that
+follow each other are written into one byte matrix, everything is gathered row-major by one ``take``,
+and the gathered buffer is the rows' encodings one after another.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from shardrel.canonical.sha import fixed_rows
+from shardrel.errors import ErrorCode, InvalidInputError
+
+Mask = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
+
+_WORDS = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8"}
+MAX_WOVEN_BYTES = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """The same number of bytes in every row that has the piece.
+
+    Attributes:
+        values: Shape (n, width), or (width,) for a constant.
+        present: Rows that have it; None means all.
+    """
+
+    values: Bytes
+    present: Mask | None
+
+    @property
+    def width(self) -> int:
+        return self.values.shape[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Varying:
+    """A binary array; a null is a row without the piece."""
+
+    values: Any
+
+
+Piece = Fixed | Varying
+
+
+def constant(data: bytes, present: Mask | None = None) -> Fixed:
+    """The same bytes in every row."""
+    return Fixed(np.frombuffer(data, np.uint8), present)
+
+
+def numbers(values: npt.NDArray[Any], present: Mask | None) -> Fixed:
+    """A little-endian number a row."""
+    little = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+    return Fixed(little.view(np.uint8).reshape(len(little), little.dtype.itemsize), present)
+
+
+def slices(offsets: npt.NDArray[np.int64], data: Any, present: Mask | None) -> Varying:
+    """Row i is ``data[offsets[i]:offsets[i + 1]]``; nothing is copied."""
+    check_bound(int(offsets[-1]))
+    validity = None if present is None else pa.py_buffer(np.packbits(present, bitorder="little"))
+    narrow = np.ascontiguousarray(offsets, np.int32)
+    buffers = [validity, pa.py_buffer(narrow), pa.py_buffer(data)]
+    return Varying(pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers))
+
+
+def check_bound(size: int) -> None:
+    """Encodings of one batch stay below 2 GiB; callers slice by bytes, so only one huge record gets here.
+
+    Raises:
+        InvalidInputError: ``input.invalid``.
+    """
+    if size > MAX_WOVEN_BYTES:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "a batch of records has more than 2 GiB", size=size)
+
+
+def weave(count: int, pieces: list[Piece]) -> Any:
+    """One binary array of ``count`` rows: each row's pieces one after another.
+
+    The data buffer begins at the first row's first byte and has no gaps.
+    """
+    columns = [_column(count, group) for group in _groups(pieces)]
+    if not columns:
+        return fixed_rows(np.zeros((count, 0), np.uint8))
+    check_bound(sum(_data_bytes(column) for column in columns))
+    width = len(columns)
+    # Row-major order over the columns laid end to end: row 0 of each, row 1 of each, ...
+    order = np.arange(count * width, dtype=np.int32).reshape(width, count).T.ravel()
+    woven = pa.concat_arrays(columns).take(pa.array(order)) if width > 1 or columns[0].null_count else columns[0]
+    offsets = np.frombuffer(woven.buffers()[1], np.int32, count * width + 1, woven.offset * 4)
+    rows = np.ascontiguousarray(offsets[::width])
+    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(rows), woven.buffers()[2]])
+
+
+def _data_bytes(column: Any) -> int:
+    offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, column.offset * 4)
+    return int(offsets[-1]) - int(offsets[0])
+
+
+def _groups(pieces: list[Piece]) -> list[list[Piece]]:
+    """Neighbouring fixed pieces together, each varying piece alone."""
+    groups: list[list[Piece]] = []
+    for piece in pieces:
+        if isinstance(piece, Fixed) and groups and isinstance(groups[-1][0], Fixed):
+            groups[-1].append(piece)
+        else:
+            groups.append([piece])
+    return groups
+
+
+def _column(count: int, group: list[Piece]) -> Any:
+    first = group[0]
+    if isinstance(first, Varying):
+        return first.values
+    fixed = [piece for piece in group if isinstance(piece, Fixed)]
+    matrix = _matrix(count, fixed)
+    if all(piece.present is None for piece in fixed):
+        return fixed_rows(matrix)
+    return _without_absent(matrix, fixed)
+
+
+def _matrix(count: int, fixed: list[Fixed]) -> Bytes:
+    total = sum(piece.width for piece in fixed)
+    check_bound(count * total)
+    matrix = np.empty((count, total), np.uint8)
+    at = 0
+    for piece in fixed:
+        word = _WORDS.get(piece.width)
+        if piece.values.ndim == 2 and word and count:
+            # A strided column of unaligned words: five times as fast as copying bytes.
+            target = np.ndarray((count,), word, matrix, at, (total,))
+            target[:] = piece.values.view(word).ravel()
+        else:
+            matrix[:, at : at + piece.width] = piece.values
+        at += piece.width
+    return matrix
+
+
+def _without_absent(matrix: Bytes, fixed: list[Fixed]) -> Any:
+    count = len(matrix)
+    keep = np.ones(matrix.shape, bool)
+    lengths = np.full(count, matrix.shape[1], np.int64)
+    at = 0
+    for piece in fixed:
+        if piece.present is not None:
+            keep[:, at : at + piece.width] = piece.present[:, None]
+            lengths -= np.where(piece.present, 0, piece.width)
+        at += piece.width
+    offsets = np.zeros(count + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(matrix[keep])])

@@ -1,0 +1,191 @@
+"""What a Parquet object must be before anything in it is decoded. Source: schemas/SPEC.md#verification
+
+Bounds and declared counts are compared with the footer and with every page header, so that a footer
+that promises 2^40 rows, a page that expands without end, or a second file glued on is refused unread.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shardrel.errors import ErrorCode
+from verifier import pages
+
+MAGIC = b"PAR1"
+MAX_FOOTER = 16 * 1024 * 1024
+FOOTER_SLACK = 1024 * 1024
+# Parquet's plain forms against the canonical encoding: at most four bytes for one (int8 lists), plus levels.
+EXPANSION = 8
+CHUNK_SLACK = 64 * 1024
+FILE_SLACK = 1024 * 1024
+
+
+class FlawError(Exception):
+    """An object cannot be decoded; ``code`` and fixed words say why."""
+
+    def __init__(self, code: ErrorCode, detail: str) -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What the manifest declares about one object.
+
+    Attributes:
+        uncompressed: Bytes that all pages together may decompress to.
+        values: Values that one column chunk may hold.
+    """
+
+    records: int
+    uncompressed: int
+    values: int
+
+
+def limits(records: int, logical_bytes: int, tuple_bytes: int, leaf_columns: int) -> Limits:
+    """Bounds that follow from declared numbers; ``tuple_bytes`` is what the unbounded tuple columns may take."""
+    slack = FILE_SLACK + CHUNK_SLACK * leaf_columns
+    return Limits(
+        records=records,
+        uncompressed=EXPANSION * logical_bytes + tuple_bytes + slack,
+        values=max(records, logical_bytes),
+    )
+
+
+def open_file(data: bytes, bounds: Limits, expected: pa.Schema, *, checksums: bool) -> Any:
+    """Check footer, schema, layout and page headers, and open the file with nothing decoded.
+
+    Returns:
+        A ``pyarrow.parquet.ParquetFile``.
+
+    Raises:
+        FlawError: ``parquet.structure``, ``parquet.footer``, ``parquet.expansion``, ``parquet.page-checksum``,
+            ``parquet.page-checksum-absent``, ``record.schema-mismatch``, ``schema.int96``, ``record.count-mismatch``.
+    """
+    footer_start = _footer_start(data)
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=False)
+        metadata, schema = file.metadata, file.schema_arrow
+    except (pa.ArrowException, OSError, ValueError) as err:
+        raise FlawError(ErrorCode.PARQUET_FOOTER, "the footer does not parse") from err
+    _check_schema(file, schema, expected)
+    _check_rows(metadata, bounds)
+    chunks = list(_chunks(metadata))
+    _check_layout(chunks, footer_start)
+    _check_bounds(chunks, bounds)
+    view = memoryview(data)
+    for chunk in chunks:
+        _check_pages(view, chunk, checksums=checksums)
+    return file
+
+
+def _footer_start(data: bytes) -> int:
+    size = len(data)
+    if size < 12 or data[:4] != MAGIC or data[-4:] != MAGIC:
+        raise FlawError(ErrorCode.PARQUET_STRUCTURE, "the object does not begin and end as a Parquet file")
+    length = int.from_bytes(data[-8:-4], "little")
+    if length > MAX_FOOTER or length > size // 4 + FOOTER_SLACK:
+        raise FlawError(ErrorCode.PARQUET_FOOTER, "the footer is larger than a footer may be")
+    if length > size - 12:
+        raise FlawError(ErrorCode.PARQUET_FOOTER, "the footer is larger than the object")
+    return size - 8 - length
+
+
+def _check_schema(file: Any, schema: pa.Schema, expected: pa.Schema) -> None:
+    if any(file.schema.column(i).physical_type == "INT96" for i in range(len(file.schema.names))):
+        raise FlawError(ErrorCode.SCHEMA_INT96, "a column has the type int96")
+    if b"ARROW:schema" in (file.metadata.metadata or {}):
+        raise FlawError(ErrorCode.RECORD_SCHEMA, "the file carries an Arrow schema")
+    if schema.names != expected.names:
+        raise FlawError(ErrorCode.RECORD_SCHEMA, "the columns have other names or another order")
+    # Names of fields inside of lists and maps are part of the physical type, hence the metadata check.
+    pairs = zip(schema, expected, strict=True)
+    wrong = [i for i, (have, want) in enumerate(pairs) if not _same(have, want)]
+    if wrong:
+        raise FlawError(ErrorCode.RECORD_SCHEMA, f"{len(wrong)} columns have another type, the first is column {wrong[0]}")
+
+
+def _same(have: pa.Field, want: pa.Field) -> bool:
+    return have.nullable == want.nullable and have.type.equals(want.type)
+
+
+def _check_rows(metadata: Any, bounds: Limits) -> None:
+    total = sum(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+    if metadata.num_rows != total or total < 0:
+        raise FlawError(ErrorCode.PARQUET_FOOTER, "the row groups do not add up to the rows of the footer")
+    if total != bounds.records:
+        raise FlawError(ErrorCode.RECORD_COUNT, f"the footer has {total} rows, declared are {bounds.records}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chunk:
+    start: int
+    length: int
+    uncompressed: int
+    values: int
+    rows: int
+    flat: bool
+    in_other_file: bool
+
+
+def _chunks(metadata: Any) -> Iterator[_Chunk]:
+    columns = range(metadata.num_columns)
+    flat = [metadata.schema.column(i).max_repetition_level == 0 for i in columns]
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for i in columns:
+            column = group.column(i)
+            starts = [column.data_page_offset]
+            if column.has_dictionary_page and column.dictionary_page_offset is not None:
+                starts.append(column.dictionary_page_offset)
+            yield _Chunk(
+                start=min(starts),
+                length=column.total_compressed_size,
+                uncompressed=column.total_uncompressed_size,
+                values=column.num_values,
+                rows=group.num_rows,
+                flat=flat[i],
+                in_other_file=bool(column.file_path),
+            )
+
+
+def _check_layout(chunks: list[_Chunk], footer_start: int) -> None:
+    """Magic, chunks and footer tile the object: no byte belongs to nothing or to two things."""
+    at = len(MAGIC)
+    for chunk in chunks:
+        if chunk.start != at or chunk.length < 0 or chunk.in_other_file:
+            raise FlawError(ErrorCode.PARQUET_STRUCTURE, "the column chunks do not follow each other")
+        at += chunk.length
+    if at != footer_start:
+        raise FlawError(ErrorCode.PARQUET_STRUCTURE, "there are bytes that belong to no column chunk")
+
+
+def _check_bounds(chunks: list[_Chunk], bounds: Limits) -> None:
+    if any(chunk.flat and chunk.values != chunk.rows for chunk in chunks):
+        raise FlawError(ErrorCode.PARQUET_FOOTER, "a flat column has another number of values than rows")
+    if any(not 0 <= chunk.values <= bounds.values for chunk in chunks):
+        raise FlawError(ErrorCode.PARQUET_EXPANSION, "a column has more values than the declared bytes allow")
+    if sum(chunk.uncompressed for chunk in chunks) > bounds.uncompressed:
+        raise FlawError(ErrorCode.PARQUET_EXPANSION, "the pages expand to more than the declared bytes allow")
+
+
+def _check_pages(data: memoryview, chunk: _Chunk, *, checksums: bool) -> None:
+    values = uncompressed = 0
+    try:
+        for page in pages.walk(data, chunk.start, chunk.length):
+            if checksums and page.crc is None:
+                raise FlawError(ErrorCode.PARQUET_PAGE_CHECKSUM_ABSENT, "a page has no checksum")
+            if not pages.crc_matches(data, page):
+                raise FlawError(ErrorCode.PARQUET_PAGE_CHECKSUM, "a page has another checksum than its header says")
+            values += page.values
+            uncompressed += page.uncompressed
+    except pages.BrokenPagesError as err:
+        raise FlawError(ErrorCode.PARQUET_STRUCTURE, "a page header is broken") from err
+    if values != chunk.values:
+        raise FlawError(ErrorCode.PARQUET_STRUCTURE, "the pages hold another number of values than the footer says")
+    if uncompressed > chunk.uncompressed:
+        raise FlawError(ErrorCode.PARQUET_EXPANSION, "the pages expand to more than the footer says")

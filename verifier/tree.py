@@ -1,0 +1,55 @@
+"""The Merkle tree over all leaves, built as they come. Source: schemas/SPEC.md#ordered-root"""
+
+import numpy as np
+
+from shardrel.canonical.sha import Bytes32, fixed_rows, sha256_rows
+from shardrel.digest import Digest, Domain, domain_hash, to_digest, u64
+
+_NODE = np.frombuffer(Domain.NODE.value, np.uint8)
+
+
+class OrderedTree:
+    """RFC 6962 tree of which only the right edge is kept: one pending node a level."""
+
+    def __init__(self) -> None:
+        self._pending: list[Bytes32 | None] = []
+        self.count = 0
+
+    def append(self, leaves: Bytes32) -> None:
+        """Add leaves, shape (n, 32), on the right."""
+        self.count += len(leaves)
+        level, nodes = 0, leaves
+        while len(nodes):
+            if level == len(self._pending):
+                self._pending.append(None)
+            waiting = self._pending[level]
+            if waiting is not None:
+                nodes = np.concatenate([waiting, nodes])
+            odd = len(nodes) % 2
+            self._pending[level] = nodes[-1:].copy() if odd else None
+            nodes = parents(nodes[: len(nodes) - odd])
+            level += 1
+
+    def head(self) -> bytes:
+        """Hash of the tree over everything appended so far; at least one leaf."""
+        waiting = [node.tobytes() for node in self._pending if node is not None]
+        right = waiting[0]
+        for left in waiting[1:]:
+            right = domain_hash(Domain.NODE, left, right)
+        return right
+
+    def ordered_root(self, tombstone_watermark: int, benchmark_fence: int) -> Digest:
+        """``orderedMemberTupleRoot`` at both watermarks."""
+        tail = u64(self.count) + u64(tombstone_watermark) + u64(benchmark_fence)
+        return to_digest(domain_hash(Domain.ROOT, self.head(), tail))
+
+
+def parents(nodes: Bytes32) -> Bytes32:
+    """Nodes one level up; an even number of nodes goes in."""
+    pairs = len(nodes) // 2
+    if not pairs:
+        return np.empty((0, 32), np.uint8)
+    matrix = np.empty((pairs, 80), np.uint8)
+    matrix[:, :16] = _NODE
+    matrix[:, 16:] = nodes.reshape(pairs, 64)
+    return sha256_rows(fixed_rows(matrix))
