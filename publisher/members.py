@@ -18,6 +18,7 @@ from publisher.mapping import Mapping, payload_schema
 from publisher.tuple_fields import constant, field_of, sample_ids_of, tokens_of
 from shardrel.canonical.rows import RowEncoder
 from shardrel.canonical.schema import physical_schema, to_physical, unify
+from shardrel.digest import Digest
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.membership.columns import Members
 from shardrel.records.schema import RecordSchema
@@ -77,6 +78,10 @@ class MemberReader:
         self.record_schema = _agree(self._sources, self._json, mapping)
         self._encoder = RowEncoder(self.record_schema)
         self._physical = physical_schema(self.record_schema)
+
+    def digests(self) -> tuple[Digest, ...]:
+        """SHA-256 of each file, streamed where it is not known yet."""
+        return tuple(source.digest for source in self._sources)
 
     def batches(self, pool: Executor | None = None, batch_bytes: int = BATCH_BYTES) -> Iterator[MemberBatch]:
         """All members in order of files and rows.

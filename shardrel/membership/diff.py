@@ -1,4 +1,4 @@
-"""Difference of two memberships, range by range. Source: schemas/SPEC.md#snapshot
+"""Difference of two memberships, range by range. Source: schemas/SPEC.md#snapshot.
 
 The publisher's side: does the source still hold what the snapshot declared? The verifier has a
 program of its own for the other side.

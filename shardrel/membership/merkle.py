@@ -1,4 +1,4 @@
-"""Ordered Merkle tree of RFC 6962's shape, as a stream. Source: schemas/SPEC.md#ordered-root
+"""Ordered Merkle tree of RFC 6962's shape, as a stream. Source: schemas/SPEC.md#ordered-root.
 
 Only one pending node a level is kept, so memory does not grow with the number of leaves.
 """

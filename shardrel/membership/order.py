@@ -1,4 +1,4 @@
-"""Canonical order of members, and ranges of sample ids. Source: schemas/SPEC.md#member-tuples
+"""Canonical order of members, and ranges of sample ids. Source: schemas/SPEC.md#member-tuples.
 
 Arrow compares strings by their unsigned bytes, which is the order asked for. Sample ids are
 unique in a sound release, so the other fields are looked at only where ids are equal.

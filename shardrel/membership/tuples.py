@@ -1,4 +1,4 @@
-"""Member tuples as leaves, without a loop over members. Source: schemas/SPEC.md#member-tuples
+"""Member tuples as leaves, without a loop over members. Source: schemas/SPEC.md#member-tuples.
 
 A tuple is joined from a few binary columns: what repeats (domain, schema digest, split) is
 encoded once for each distinct value and taken by index.
@@ -26,9 +26,11 @@ def tuple_leaves(
     """Merkle leaves of member tuples.
 
     Args:
-        sample_ids: String array of n values without nulls; so are ``source_ids``,
-            ``source_versions`` and ``splits``. Each may be dictionary-encoded.
+        sample_ids: String array of n values without nulls, which may be dictionary-encoded.
+        source_ids: The same.
+        source_versions: The same.
         content_digests: Shape (n, 32), uint8.
+        splits: As the ids.
         schema_digest: 32 raw bytes, the same for every member.
 
     Returns:

@@ -1,0 +1,118 @@
+"""Canonical order over the whole release, range by range, and its difference from the snapshot.
+
+The parts of the snapshot cut the sample ids into ranges; each range is sorted and compared on its
+own, so no sort sees more than one part's members. Source: schemas/SPEC.md#publish
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from publisher.stage import Staged, rows_by_piece
+from shardrel.membership.columns import Members, concat
+from shardrel.membership.diff import Difference, difference
+from shardrel.membership.order import canonical_order, range_of
+
+Records = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """Members of one range in canonical order, and the numbers of their records."""
+
+    members: Members
+    records: Records
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where each record goes.
+
+    Attributes:
+        order: Record numbers in canonical order over the release.
+        shards: For each place in ``order``, the number of the shard.
+        rows: For each place in ``order``, the row in that shard.
+        by_shard: For each shard, its record numbers in canonical order.
+    """
+
+    order: Records
+    shards: npt.NDArray[np.uint32]
+    rows: npt.NDArray[np.uint32]
+    by_shard: tuple[Records, ...]
+
+
+def ranges(
+    staged: Staged, borders: Sequence[str], declared: Callable[[int], Members], pool: Executor
+) -> Iterator[Range]:
+    """Sort and compare each range of sample ids.
+
+    Args:
+        staged: The records.
+        borders: Last sample id of each part of the snapshot.
+        declared: Reads the members that the snapshot declares in one range.
+        pool: Where ranges are worked on at the same time; they come back in order.
+    """
+    numbers = _range_numbers(staged, pa.array(borders, pa.string()), pool)
+    by_range = _group(numbers, len(borders))
+
+    def one(number: int) -> Range:
+        records = by_range[number]
+        members = _members_of(staged, records)
+        order = canonical_order(members)
+        ordered = members.take(order)
+        return Range(members=ordered, records=records[order], difference=difference(declared(number), ordered))
+
+    return iter(pool.map(one, range(len(borders))))
+
+
+def place(order: Records, shard_of: npt.NDArray[np.uint32], shards: int) -> Placement:
+    """Follow the canonical order into the shards.
+
+    Args:
+        order: Record numbers in canonical order.
+        shard_of: Shard of each record, by record number.
+        shards: How many shards there are.
+    """
+    along = shard_of[order]
+    inside = np.argsort(along.astype(np.uint16) if shards <= 1 << 16 else along, kind="stable")
+    counts = np.bincount(along, minlength=shards)
+    firsts = np.cumsum(counts) - counts
+    rows = np.empty(len(order), np.uint32)
+    rows[inside] = np.arange(len(order)) - np.repeat(firsts, counts)
+    by_shard = np.split(order[inside], np.cumsum(counts)[:-1])
+    return Placement(order=order, shards=along, rows=rows, by_shard=tuple(by_shard))
+
+
+def _range_numbers(staged: Staged, borders: Any, pool: Executor) -> Records:
+    def one(piece: int) -> Records:
+        return range_of(staged.members(piece).sample_ids, borders)
+
+    return np.concatenate(list(pool.map(one, range(len(staged.pieces)))))
+
+
+def _group(numbers: Records, groups: int) -> list[Records]:
+    """Growing record numbers of each group."""
+    order = np.argsort(numbers.astype(np.uint16) if groups <= 1 << 16 else numbers, kind="stable")
+    return list(np.split(order, np.cumsum(np.bincount(numbers, minlength=groups))[:-1]))
+
+
+def _members_of(staged: Staged, records: Records) -> Members:
+    parts = [staged.members(piece).take(rows) for piece, rows in rows_by_piece(staged, records)]
+    return concat(parts) if parts else _none()
+
+
+def _none() -> Members:
+    empty = pa.array([], pa.string())
+    return Members(
+        sample_ids=empty,
+        source_ids=empty,
+        source_versions=empty,
+        splits=empty,
+        digests=np.empty((0, 32), np.uint8),
+    )

@@ -1,0 +1,83 @@
+"""The declared membership that a publication starts from. Source: schemas/SPEC.md#snapshot."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shardrel.canonical import json
+from shardrel.digest import digest_of, raw_digest
+from shardrel.errors import ErrorCode, IntegrityError, NotFoundError
+from shardrel.membership.columns import Members, from_table
+from shardrel.records.descriptor import RECORD_JSON, Descriptor
+from shardrel.records.schema import RecordSchema
+from shardrel.records.snapshot import Snapshot
+from shardrel.store.layout import object_key
+from shardrel.store.objects import get
+from shardrel.store.port import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """A snapshot and its record schema, with the versions that this store gave them."""
+
+    store: Store
+    snapshot: Snapshot
+    record_schema: RecordSchema
+    snapshot_object: Descriptor
+    schema_object: Descriptor
+
+    @property
+    def schema_digest(self) -> bytes:
+        """Schema digest of every member, 32 bytes."""
+        return raw_digest(self.schema_object.digest)
+
+    @property
+    def borders(self) -> list[str]:
+        """Last sample id of each part."""
+        return [part.last_sample_id or "" for part in self.snapshot.parts]
+
+    def members(self, part: int) -> Members:
+        """Members that one part declares.
+
+        Raises:
+            IntegrityError: ``snapshot.invalid`` when the part is no table of members; what reading it raises.
+        """
+        data = get(self.store, self.snapshot.parts[part].object)
+        try:
+            return from_table(pq.read_table(pa.BufferReader(data), page_checksum_verification=True))
+        except (pa.ArrowException, OSError, KeyError) as err:
+            raise IntegrityError(
+                ErrorCode.SNAPSHOT_INVALID, "a part of the snapshot is not a table of members", part=part
+            ) from err
+
+
+def read_declared(store: Store, snapshot_digest: str) -> Declared:
+    """Read and check a snapshot and its record schema.
+
+    Raises:
+        NotFoundError: ``storage.object-absent``.
+        IntegrityError, FormatError: When bytes are not what their digest or their kind promises.
+    """
+    snapshot_object, data = _versioned(store, snapshot_digest)
+    snapshot = json.decode(data, Snapshot)
+    schema_object, data = _versioned(store, snapshot.record_schema.digest)
+    return Declared(
+        store=store,
+        snapshot=snapshot,
+        record_schema=json.decode(data, RecordSchema),
+        snapshot_object=snapshot_object,
+        schema_object=schema_object,
+    )
+
+
+def _versioned(store: Store, digest: str) -> tuple[Descriptor, bytes]:
+    """A record's bytes, and its descriptor with the version that this store gave it."""
+    key = object_key(digest)
+    stored = store.read(key, max_bytes=json.MAX_RECORD_BYTES)
+    if stored is None:
+        raise NotFoundError(ErrorCode.STORAGE_ABSENT, "there is no object with this digest", key=key)
+    if digest_of(stored.data) != digest:
+        raise IntegrityError(ErrorCode.STORAGE_DIGEST, "an object's bytes have another digest", key=key)
+    descriptor = Descriptor(media_type=RECORD_JSON, digest=digest, size=len(stored.data), object_version=stored.version)
+    return descriptor, stored.data

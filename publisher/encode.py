@@ -1,0 +1,63 @@
+"""One shard's records as Parquet bytes, a pure function of records and serializer.
+
+Source: schemas/SPEC.md#shards
+"""
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shardrel.records.release import ColumnEncoding, Compression, Serializer
+
+RESERVED = ("_shardrel_sample_id", "_shardrel_source_id", "_shardrel_source_version", "_shardrel_split")
+
+
+def reserved_fields() -> list[Any]:
+    """The columns that stand before the payload."""
+    return [pa.field(name, pa.string(), nullable=False) for name in RESERVED]
+
+
+def serializer_of(columns: tuple[ColumnEncoding, ...], row_group_records: int) -> Serializer:
+    """Everything that decides the bytes, for the root manifest."""
+    return Serializer(
+        name="shardrel-parquet",
+        version=1,
+        library="pyarrow",
+        library_version=pa.__version__,
+        format_version="2.6",
+        data_page_version="1.0",
+        page_checksums=True,
+        row_group_records=row_group_records,
+        columns=columns,
+    )
+
+
+def encode_shard(table: Any, serializer: Serializer, compression: Compression) -> Any:
+    """Parquet bytes of a shard.
+
+    Args:
+        table: Reserved columns, then the payload in physical types, in canonical order.
+        serializer: Of the release.
+        compression: Of the release.
+
+    Returns:
+        ``pa.Buffer``.
+    """
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        row_group_size=serializer.row_group_records,
+        version=serializer.format_version,
+        data_page_version=serializer.data_page_version,
+        compression=compression.codec.upper(),
+        compression_level=compression.level,
+        use_dictionary=[column.path for column in serializer.columns if column.dictionary],
+        column_encoding={column.path: column.encoding for column in serializer.columns if not column.dictionary}
+        or None,
+        write_statistics=False,
+        write_page_checksum=serializer.page_checksums,
+        store_schema=False,
+    )
+    return sink.getvalue()

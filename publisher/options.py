@@ -1,0 +1,82 @@
+"""What a publication is asked to do, and what came of it. Source: schemas/SPEC.md#publish."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from publisher.partition import FUNCTION, SHARD_BYTES, shard_count
+from shardrel.canonical import json
+from shardrel.digest import Domain, domain_hash, raw_digest
+from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.records.release import Compression, Sharding
+
+MEMORY_BYTES = 1 << 30
+ZSTD_3 = Compression(codec="zstd", level=3)
+_MAX_SHARDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishOptions:
+    """Parameters of a publication.
+
+    Attributes:
+        shards: Number of shards; None lets ``shard_bytes`` decide.
+        shard_bytes: Logical bytes of a shard, about.
+        seed: Of the sharding.
+        compression: Of the pages.
+        workers: Threads; they change nothing of the result.
+        memory_bytes: Decoded records that are kept in memory; more go to temporary files.
+    """
+
+    shards: int | None = None
+    shard_bytes: int = SHARD_BYTES
+    seed: int = 0
+    compression: Compression = ZSTD_3
+    workers: int = 2
+    memory_bytes: int = MEMORY_BYTES
+
+    def __post_init__(self) -> None:
+        if self.shards is not None and not 1 <= self.shards <= _MAX_SHARDS:
+            raise InvalidInputError(ErrorCode.INPUT_INVALID, f"a release has 1 to {_MAX_SHARDS} shards")
+        if self.shard_bytes < 1 or self.workers < 1 or not 0 <= self.seed <= json.MAX_INTEGER:
+            raise InvalidInputError(ErrorCode.INPUT_INVALID, "shard size, workers or seed is out of range")
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What decides the root besides the snapshot, as plain JSON values."""
+        return {
+            "shards": self.shards,
+            "shardBytes": self.shard_bytes if self.shards is None else None,
+            "seed": self.seed,
+            "compression": msgspec.to_builtins(self.compression),
+        }
+
+    def sharding(self, logical_bytes: int) -> Sharding:
+        """How records are spread, for a release of so many logical bytes."""
+        shards = self.shards or min(_MAX_SHARDS, shard_count(logical_bytes, self.shard_bytes))
+        return Sharding(function=FUNCTION, shards=shards, seed=self.seed, sort_key="member-tuple.v1")
+
+    def publication(self, snapshot: str) -> str:
+        """Name of the publication: the same for the same snapshot and parameters."""
+        return "publish-" + domain_hash(Domain.ID, raw_digest(snapshot), json.encode(self.parameters)).hex()[:32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishResult:
+    """A release that the gate knows as a candidate.
+
+    Attributes:
+        state: STAGED, or what a root that was published before has become since.
+        already_present: Shards that an earlier run had written.
+        excluded: Records that were left out because the logs name them.
+    """
+
+    root: str
+    content_digest: str
+    state: str
+    shards: int
+    records: int
+    excluded: int
+    stored_bytes: int
+    already_present: int

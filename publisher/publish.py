@@ -1,0 +1,182 @@
+"""publish: from a declared snapshot and its records to a staged release. Source: schemas/SPEC.md#publish."""
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from publisher.arrange import Range, ranges
+from publisher.declared import Declared, read_declared
+from publisher.mapping import Mapping
+from publisher.members import MemberBatch, MemberReader, read_members
+from publisher.named import Selectors, named_members
+from publisher.options import PublishOptions, PublishResult
+from publisher.parallel import in_order
+from publisher.prepare import prepare
+from publisher.provenance import Build, has_provenance, provenance
+from publisher.root import content_digest
+from publisher.stage import Prepared, Staged, stage
+from publisher.write import Progress, write
+from shardrel.digest import Digest
+from shardrel.errors import ErrorCode, InvalidInputError, RefusedError
+from shardrel.gate.attestations import attach
+from shardrel.gate.call import Call
+from shardrel.gate.publication import begin_publication, end_publication
+from shardrel.membership.columns import Members
+from shardrel.membership.diff import Difference
+from shardrel.store.objects import put_record
+from shardrel.store.port import Store
+from shardrel.trust.signer import Signer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a publication needs of its surroundings.
+
+    Attributes:
+        signer: The publisher's key.
+        now: The time as RFC 3339 in UTC.
+        progress: Told how many of how many records are written.
+    """
+
+    signer: Signer
+    now: Callable[[], str]
+    progress: Progress
+
+
+def publish(
+    store: Store,
+    snapshot_digest: str,
+    sources: Sequence[str],
+    options: PublishOptions,
+    *,
+    fences: Selectors,
+    world: World,
+) -> PublishResult:
+    """Publish a snapshot; interrupted and called again, it goes on and ends at the same root.
+
+    Args:
+        store: Where the gate, the snapshot and the release are.
+        snapshot_digest: Of the declared snapshot.
+        sources: Files, folders and globs that hold its records.
+        options: Parameters; workers and memory change nothing of the result.
+        fences: What both logs name up to the snapshot's watermarks; exactly that is left out.
+        world: Key, clock and progress.
+
+    Raises:
+        RefusedError: ``source.snapshot-mismatch`` with the counts ``missing``, ``extra`` and ``changed``.
+        InvalidInputError: ``input.no-records`` when nothing is left; and what reading the sources raises.
+        ShardrelError: What the store and the gate raise.
+
+    Effects: in this order a pin in the gate, shards and parts of the member index, the member index, the
+        root manifest, the provenance, the end of the pin, which makes the root STAGED. Objects are
+        written once under their digests; a crash leaves some of them and the pin.
+
+    Source: schemas/SPEC.md#publish
+    """
+    started = world.now()
+    # 1. Read what was declared.
+    declared = read_declared(store, snapshot_digest)
+    dataset = declared.snapshot.dataset
+    # 2. Pin it in the gate, before the first byte is written.
+    publication = options.publication(snapshot_digest)
+    begin_publication(store, dataset, publication, snapshot_digest, _call(world))
+    reader = _open(sources, declared)
+    with (
+        tempfile.TemporaryDirectory(prefix="shardrel-publish-") as folder,
+        ThreadPoolExecutor(options.workers, thread_name_prefix="publish") as pool,
+    ):
+        # 3. Read the records, and leave out what the logs name.
+        digests = pool.submit(reader.digests)
+        staged, excluded = _read(reader.batches(pool), declared, fences, options, Path(folder), pool)
+        # 4. Put the members into canonical order, and compare them with the snapshot.
+        ordered = _compare(staged, declared, fences, pool)
+        # 5. Write shards and member index, and make the root manifest of them.
+        release, already_present = write(store, staged, ordered, declared, options, pool, world.progress)
+    # 6. Write the root manifest.
+    root = Digest(put_record(store, release).digest)
+    # 7. Attach the provenance.
+    build = Build(
+        snapshot=snapshot_digest,
+        parameters=options.parameters,
+        sources=[(file.relative, digest) for file, digest in zip(reader.files, digests.result(), strict=True)],
+        publication=publication,
+        started_on=started,
+        finished_on=world.now(),
+    )
+    _attest(store, root, dataset, build, world.signer)
+    # 8. End the publication: the gate knows the root as STAGED.
+    state = end_publication(store, dataset, publication, root, _call(world))
+    return PublishResult(
+        root=root,
+        content_digest=content_digest(release),
+        state=state or "STAGED",
+        shards=len(release.shards),
+        records=release.totals.records,
+        excluded=excluded,
+        stored_bytes=release.totals.stored_bytes,
+        already_present=already_present,
+    )
+
+
+def _call(world: World) -> Call:
+    # The pin is found by its name, so a re-run needs no operation id of the interrupted one.
+    return Call(signers=[world.signer], recorded_at=world.now(), operation_id=None, pending=None)
+
+
+def _open(sources: Sequence[str], declared: Declared) -> MemberReader:
+    snapshot = declared.snapshot
+    mapping = Mapping(columns=snapshot.columns, token_column=snapshot.token_column, text_columns=snapshot.text_columns)
+    reader = read_members(sources, mapping)
+    if reader.record_schema != declared.record_schema:
+        raise RefusedError(ErrorCode.SOURCE_MISMATCH, "the source has other columns than the snapshot declares")
+    return reader
+
+
+def _read(
+    batches: Iterable[MemberBatch],
+    declared: Declared,
+    fences: Selectors,
+    options: PublishOptions,
+    folder: Path,
+    pool: Executor,
+) -> tuple[Staged, int]:
+    excluded = 0
+
+    def kept() -> Iterator[Prepared]:
+        nonlocal excluded
+        for prepared, left_out in in_order(
+            pool, lambda batch: prepare(batch, declared, fences), batches, 2 * options.workers
+        ):
+            excluded += left_out
+            yield prepared
+
+    staged = stage(kept(), folder, options.memory_bytes)
+    return staged, excluded
+
+
+def _compare(staged: Staged, declared: Declared, fences: Selectors, pool: Executor) -> tuple[Range, ...]:
+    def due(part: int) -> Members:
+        members = declared.members(part)
+        named = named_members(members, fences)
+        return members.filter(~named) if named.any() else members
+
+    ordered = tuple(ranges(staged, declared.borders, due, pool))
+    total = sum((part.difference for part in ordered), Difference())
+    if total:
+        raise RefusedError(
+            ErrorCode.SOURCE_MISMATCH,
+            "the source does not hold what the snapshot declares; nothing was published",
+            missing=total.missing,
+            extra=total.extra,
+            changed=total.changed,
+        )
+    if not staged.records:
+        raise InvalidInputError(ErrorCode.INPUT_NO_RECORDS, "nothing is left to publish: a release has a record")
+    return ordered
+
+
+def _attest(store: Store, root: Digest, dataset: str, build: Build, signer: Signer) -> None:
+    if not has_provenance(store, root, signer):
+        attach(store, root, provenance(root, dataset, build, signer))

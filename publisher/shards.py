@@ -1,0 +1,91 @@
+"""One shard: gather its records, encode them, create the object. Source: schemas/SPEC.md#shards."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from publisher.columns import sample_positions
+from publisher.encode import encode_shard
+from publisher.partition import shard_id
+from publisher.stage import Staged, rows_by_piece
+from shardrel.digest import Domain, domain_hash, to_digest, u64
+from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.membership.tuples import member_set_digest
+from shardrel.records.descriptor import PARQUET
+from shardrel.records.release import Compression, Serializer, Shard
+from shardrel.store.objects import put
+from shardrel.store.port import Store
+
+Records = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenShard:
+    """A shard that is in the store, and whether it was there before."""
+
+    shard: Shard
+    already_present: bool
+
+
+def gather(staged: Staged, records: Records) -> Any:
+    """The records of a shard in the given order, as one table with one chunk a column.
+
+    Raises:
+        InvalidInputError: ``input.invalid`` when a column of the shard passes 2 GiB.
+    """
+    back = np.argsort(records, kind="stable")
+    parts = [staged.pieces[piece].take(pa.array(rows)) for piece, rows in rows_by_piece(staged, records[back])]
+    if not parts:
+        return staged.pieces[0].slice(0, 0)
+    table = pa.concat_tables(parts).combine_chunks()
+    if any(column.num_chunks > 1 for column in table.columns):
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "a column of a shard passes 2 GiB: publish with more shards")
+    if np.array_equal(back, np.arange(len(back))):
+        return table
+    order = np.empty(len(back), np.int64)
+    order[back] = np.arange(len(back))
+    return table.take(pa.array(order))
+
+
+def sample(staged: Staged, by_shard: tuple[Records, ...]) -> Any:
+    """The records that decide the column encodings: of the first shard that has any."""
+    records = next(records for records in by_shard if len(records))
+    return gather(staged, records[sample_positions(len(records))])
+
+
+def write_shard(
+    store: Store,
+    staged: Staged,
+    records: Records,
+    *,
+    number: int,
+    shards: int,
+    content_type: bytes,
+    serializer: Serializer,
+    compression: Compression,
+) -> WrittenShard:
+    """Encode and create one shard.
+
+    Effects: One object by its digest; a crash leaves it or nothing.
+    """
+    data = memoryview(encode_shard(gather(staged, records), serializer, compression))
+    descriptor, already = put(store, data, PARQUET)
+    digests = np.ascontiguousarray(staged.digests[records])
+    logical = domain_hash(Domain.STREAM, content_type, u64(len(records)), digests.data.cast("B"))
+    shard = Shard(
+        id=shard_id(number, shards),
+        media_type=PARQUET,
+        digest=descriptor.digest,
+        size=descriptor.size,
+        object_version=descriptor.object_version,
+        logical_digest=to_digest(logical),
+        records=len(records),
+        tokens=int(staged.tokens[records].sum()),
+        member_set_digest=to_digest(member_set_digest(staged.leaves[records])),
+        logical_bytes=int(staged.lengths[records].sum()),
+        key=None,
+    )
+    return WrittenShard(shard=shard, already_present=already)

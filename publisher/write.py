@@ -1,0 +1,155 @@
+"""Writing a release whose members are known and in order. Source: schemas/SPEC.md#publish."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+
+import numpy as np
+
+from publisher.arrange import Placement, Range, place
+from publisher.columns import column_encodings, row_group_records
+from publisher.declared import Declared
+from publisher.encode import RESERVED, serializer_of
+from publisher.member_index import index_table, member_index, put_parts
+from publisher.options import PublishOptions
+from publisher.parallel import in_order
+from publisher.partition import shard_numbers
+from publisher.root import Written, release_of
+from publisher.shards import WrittenShard, sample, write_shard
+from publisher.stage import Staged
+from shardrel.canonical.schema import content_type
+from shardrel.digest import Digest, to_digest
+from shardrel.membership.columns import combined
+from shardrel.membership.merkle import MerkleStream, ordered_root
+from shardrel.records.descriptor import Descriptor
+from shardrel.records.release import Objects, Release, Serializer, Sharding
+from shardrel.records.snapshot import Part, SplitTotals
+from shardrel.store.objects import put_record
+from shardrel.store.port import Store
+
+Progress = Callable[[int, int], None]
+
+
+def write(
+    store: Store,
+    staged: Staged,
+    ordered: Sequence[Range],
+    declared: Declared,
+    options: PublishOptions,
+    pool: Executor,
+    progress: Progress,
+) -> tuple[Release, int]:
+    """Create shards and member index.
+
+    Args:
+        store: Where to.
+        staged: The records.
+        ordered: Their canonical order, range by range.
+        declared: Snapshot and record schema.
+        options: Parameters.
+        pool: Where shards are encoded.
+        progress: Told how many of how many records are written.
+
+    Returns:
+        The root manifest, not yet written, and how many shards were there before.
+
+    Effects: Creates shards and parts of the member index in no promised order, then the member index.
+    """
+    logical_bytes = int(staged.lengths.sum())
+    sharding = options.sharding(logical_bytes)
+    tree = pool.submit(_tree, staged, ordered)
+    placement = _placed(staged, ordered, sharding)
+    columns = column_encodings(sample(staged, placement.by_shard))
+    serializer = serializer_of(columns, row_group_records(logical_bytes, staged.records))
+    shards = _shards(store, staged, placement, declared, serializer, options, pool, progress)
+    root = ordered_root(
+        tree.result(), staged.records, declared.snapshot.tombstone_watermark, declared.snapshot.benchmark_fence
+    )
+    index = _index(store, ordered, placement, to_digest(root), options, pool)
+    written = Written(
+        shards=[one.shard for one in shards],
+        splits=_splits(staged),
+        ordered_root=to_digest(root),
+        objects=Objects(snapshot=declared.snapshot_object, record_schema=declared.schema_object, member_index=index),
+        serializer=serializer,
+        compression=options.compression,
+        sharding=sharding,
+    )
+    return release_of(declared.snapshot, written), sum(one.already_present for one in shards)
+
+
+def _tree(staged: Staged, ordered: Sequence[Range]) -> bytes:
+    stream = MerkleStream()
+    for part in ordered:
+        stream.append(staged.leaves[part.records])
+    return stream.root()
+
+
+def _placed(staged: Staged, ordered: Sequence[Range], sharding: Sharding) -> Placement:
+    order = np.concatenate([part.records for part in ordered])
+    return place(order, shard_numbers(staged.leaves, sharding.shards, sharding.seed), sharding.shards)
+
+
+def _shards(
+    store: Store,
+    staged: Staged,
+    placement: Placement,
+    declared: Declared,
+    serializer: Serializer,
+    options: PublishOptions,
+    pool: Executor,
+    progress: Progress,
+) -> list[WrittenShard]:
+    kind = content_type(declared.record_schema)
+
+    def one(number: int) -> WrittenShard:
+        return write_shard(
+            store,
+            staged,
+            placement.by_shard[number],
+            number=number,
+            shards=len(placement.by_shard),
+            content_type=kind,
+            serializer=serializer,
+            compression=options.compression,
+        )
+
+    done: list[WrittenShard] = []
+    records = 0
+    for shard in in_order(pool, one, range(len(placement.by_shard)), 2 * options.workers):
+        done.append(shard)
+        records += shard.shard.records
+        progress(records, staged.records)
+    return done
+
+
+def _index(
+    store: Store,
+    ordered: Sequence[Range],
+    placement: Placement,
+    root: Digest,
+    options: PublishOptions,
+    pool: Executor,
+) -> Descriptor:
+    firsts = np.concatenate(([0], np.cumsum([len(part.records) for part in ordered])))
+
+    def one(number: int) -> tuple[Part, ...]:
+        here = slice(int(firsts[number]), int(firsts[number + 1]))
+        return put_parts(store, index_table(ordered[number].members, placement.shards[here], placement.rows[here]))
+
+    parts = [part for some in in_order(pool, one, range(len(ordered)), 2 * options.workers) for part in some]
+    return put_record(store, member_index(tuple(parts), root))
+
+
+def _splits(staged: Staged) -> dict[str, SplitTotals]:
+    records: dict[str, int] = {}
+    tokens: dict[str, int] = {}
+    for number, piece in enumerate(staged.pieces):
+        coded = combined(piece.column(RESERVED[3])).dictionary_encode()
+        codes = coded.indices.to_numpy()
+        counts = np.bincount(codes, minlength=len(coded.dictionary))
+        sums = np.zeros(len(coded.dictionary), np.int64)
+        np.add.at(sums, codes, staged.tokens[staged.starts[number] : staged.starts[number + 1]])
+        for split, count, total in zip(coded.dictionary.to_pylist(), counts.tolist(), sums.tolist(), strict=True):
+            records[split] = records.get(split, 0) + count
+            tokens[split] = tokens.get(split, 0) + total
+    return {split: SplitTotals(records=records[split], tokens=tokens[split]) for split in records}
