@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as at
 
-from shardrel.canonical.plain import is_plain, list_ranges, map_ranges, offsets_of, run_of_row, view_spans
+from shardrel.canonical.plain import is_plain, list_ranges, map_ranges, offsets_of, run_of_row, valid_mask, view_spans
 
 SLICE_BYTES = 32 * 1024 * 1024
 
@@ -92,8 +91,9 @@ def _is_bytes(arrow: Any) -> bool:
 
 def _byte_sizes(array: Any) -> Sizes:
     if at.is_string_view(array.type) or at.is_binary_view(array.type):
-        lengths: Sizes = pc.fill_null(pc.binary_length(array), 0).to_numpy().astype(np.int64)
-        return lengths
+        # A view is 16 bytes, and the first four are the length.
+        views = np.frombuffer(array.buffers()[1] or b"", np.int32, len(array) * 4, array.offset * 16)
+        return views[::4] * valid_mask(array).astype(np.int64)
     return np.diff(offsets_of(array)).astype(np.int64)
 
 

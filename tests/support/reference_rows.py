@@ -88,7 +88,7 @@ def cell(array: Any, row: int) -> bytes:
     if at.is_run_end_encoded(arrow):
         ends = array.run_ends.to_pylist()
         return cell(array.values, next(run for run, end in enumerate(ends) if array.offset + row < end))
-    if at.is_null(arrow) or not array[row].is_valid:
+    if at.is_null(arrow) or not array.is_valid()[row].as_py():
         return b"\x00"
     return b"\x01" + body(array, row)
 
@@ -103,8 +103,8 @@ def body(array: Any, row: int) -> bytes:
         pairs = [cell(array.keys, i) + cell(array.items, i) for i in range(start, end)]
         return struct.pack("<Q", len(pairs)) + b"".join(pairs)
     if at.is_nested(arrow):
-        values = array[row].values
-        return struct.pack("<Q", len(values)) + elements(values)
+        start, end = _span(array, row)
+        return struct.pack("<Q", end - start) + elements(array.values.slice(start, end - start))
     width = fixed_width(arrow)
     if width is None:
         data = array[row].as_buffer().to_pybytes()
@@ -163,7 +163,17 @@ def logical_storage(arrow: Any) -> Any:
 
 
 def _span(array: Any, row: int) -> tuple[int, int]:
-    return struct.unpack_from("<2i", array.buffers()[1].to_pybytes(), (array.offset + row) * 4)
+    """First and past-the-last element of one row of a list or map."""
+    arrow, at_row = array.type, array.offset + row
+    if at.is_fixed_size_list(arrow):
+        return at_row * arrow.list_size, (at_row + 1) * arrow.list_size
+    form, width = ("<q", 8) if at.is_large_list(arrow) or at.is_large_list_view(arrow) else ("<i", 4)
+    (start,) = struct.unpack_from(form, array.buffers()[1].to_pybytes(), at_row * width)
+    if at.is_list_view(arrow) or at.is_large_list_view(arrow):
+        (size,) = struct.unpack_from(form, array.buffers()[2].to_pybytes(), at_row * width)
+        return start, start + size
+    (end,) = struct.unpack_from(form, array.buffers()[1].to_pybytes(), (at_row + 1) * width)
+    return start, end
 
 
 def _slot(arrow: Any) -> dict[str, Any]:

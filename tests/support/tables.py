@@ -117,10 +117,13 @@ def tables(draw: DrawFn, *, max_rows: int = 5, max_columns: int = 3) -> Any:
 
 @st.composite
 def dressed(draw: DrawFn, array: Any) -> Any:
-    """The same values in other clothes, at every level."""
+    """The same values in other clothes, at every level.
+
+    Dictionaries are not concatenated: pyarrow 26 unifies those of float16 into other values.
+    """
     array = draw(_dressed_children(array))
     wear = draw(st.sampled_from(["as it is", "sliced", "dictionary", "runs", "wide", "view"]))
-    if wear == "sliced":
+    if wear == "sliced" and "dictionary" not in str(array.type):
         array = pa.concat_arrays([array, array]).slice(len(array), len(array))
     elif wear == "dictionary" and len(array):
         array = _dictionary(array)
