@@ -3,9 +3,8 @@
 Source: schemas/SPEC.md#snapshot
 """
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from publisher.located import at_row, in_file
 from publisher.mapping import Mapping, payload_schema
+from publisher.parallel import in_order
 from publisher.tuple_fields import constant, field_of, sample_ids_of, tokens_of
 from shardrel.canonical.rows import RowEncoder
 from shardrel.canonical.schema import physical_schema, to_physical, unify
@@ -94,21 +94,14 @@ class MemberReader:
             InvalidInputError: Whatever ``SourceFile.batches``, ``sample_ids_of``, ``field_of`` and ``tokens_of``
                 raise, and ``input.invalid-utf8``, each with ``path`` and ``row``.
         """
-        if pool is None:
-            for read in self._read(batch_bytes):
-                yield self._members(*read)
-            return
-        ahead: deque[Future[MemberBatch]] = deque()
-        try:
-            for read in self._read(batch_bytes):
-                ahead.append(pool.submit(self._members, *read))
-                if len(ahead) > _AHEAD:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
-        finally:
-            for future in ahead:
-                future.cancel()
+        reads = self._read(batch_bytes)
+        return map(self._members, reads) if pool is None else in_order(pool, self._members, reads, _AHEAD)
+
+    @property
+    def num_rows(self) -> int | None:
+        """Records of all files, where every file tells before it is read."""
+        counts = [source.num_rows for source in self._sources]
+        return None if None in counts else sum(count or 0 for count in counts)
 
     def _read(self, batch_bytes: int) -> Iterator[tuple[int, int, Any]]:
         for index, source in enumerate(self._sources):
@@ -117,7 +110,8 @@ class MemberReader:
                 yield index, row, batch
                 row += batch.num_rows
 
-    def _members(self, index: int, first_row: int, batch: Any) -> MemberBatch:
+    def _members(self, read: tuple[int, int, Any]) -> MemberBatch:
+        index, first_row, batch = read
         path = self.files[index].path
         try:
             payload = self._payload(batch)

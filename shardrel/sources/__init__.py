@@ -1,4 +1,4 @@
-"""Source files as batches of Arrow in bounded memory, whatever their format. Source: schemas/SPEC.md#sources"""
+"""Source files as batches of Arrow in bounded memory, whatever their format. Source: schemas/SPEC.md#sources."""
 
 from shardrel.sources.files import SourcePath, list_files
 from shardrel.sources.formats import open_source

@@ -1,4 +1,4 @@
-"""Which files a SOURCE stands for: a file, a folder or a glob. Source: schemas/SPEC.md#sources
+"""Which files a SOURCE stands for: a file, a folder or a glob. Source: schemas/SPEC.md#sources.
 
 Nothing is dropped silently: a file in a folder whose format nobody knows is an error that names
 it. Only names that begin with a dot stay out, as they do for a shell.

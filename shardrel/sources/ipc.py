@@ -1,4 +1,4 @@
-"""Arrow IPC sources, file and stream format, memory mapped. Source: schemas/SPEC.md#sources
+"""Arrow IPC sources, file and stream format, memory mapped. Source: schemas/SPEC.md#sources.
 
 A stream without its end mark is a stream that somebody cut. Bytes that belong to no message are
 refused: two files glued together open as one otherwise.

@@ -1,4 +1,4 @@
-"""Types of JSON values, inferred over all of them. Source: schemas/SPEC.md#sources
+"""Types of JSON values, inferred over all of them. Source: schemas/SPEC.md#sources.
 
 Closed and dull on purpose: null, bool, int64 (uint64 where needed), float64, string, list and struct.
 A string is never a time. The order of fields is that of their first appearance.

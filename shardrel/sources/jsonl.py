@@ -1,4 +1,4 @@
-"""JSON Lines, plain or compressed: one object a line, read strictly, twice. Source: schemas/SPEC.md#sources
+"""JSON Lines, plain or compressed: one object a line, read strictly, twice. Source: schemas/SPEC.md#sources.
 
 The first pass infers the types over all lines, the second yields batches of them.
 """

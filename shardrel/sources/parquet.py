@@ -1,4 +1,4 @@
-"""Parquet sources: checked structure, then batches whose decoded size is bounded. Source: schemas/SPEC.md#sources
+"""Parquet sources: checked structure, then batches whose decoded size is bounded. Source: schemas/SPEC.md#sources.
 
 A text column of a few KiB may decode to GiB (one long value, repeated by a dictionary). Such text is
 read as a dictionary, cut by decoded size, and only then decoded.

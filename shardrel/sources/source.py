@@ -1,4 +1,4 @@
-"""The port of source files, and what all formats share. Source: schemas/SPEC.md#sources"""
+"""The port of source files, and what all formats share. Source: schemas/SPEC.md#sources."""
 
 import hashlib
 import os

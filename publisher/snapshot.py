@@ -1,0 +1,258 @@
+"""snapshot: declare the membership of a dataset from its sources. Source: schemas/SPEC.md#snapshot."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from publisher.mapping import Mapping, no_columns
+from publisher.members import MemberBatch, MemberReader, read_members
+from publisher.named import Mask, Selectors, named_members, named_texts
+from publisher.parallel import in_order
+from publisher.parts import cut_parts, part_bytes
+from publisher.spill import SortedRuns, first_twin
+from publisher.splits import SplitCounter
+from shardrel.digest import Digest
+from shardrel.errors import ErrorCode, InvalidInputError, RefusedError
+from shardrel.records.descriptor import PARQUET, Descriptor
+from shardrel.records.snapshot import Columns, Part, Snapshot
+from shardrel.store.objects import put, put_record, unversioned
+from shardrel.store.port import Store
+
+MEMORY_BYTES = 256 * 1024 * 1024
+
+Progress = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotOptions:
+    """What a snapshot declares beside its members.
+
+    Attributes:
+        dataset: The gate it belongs to.
+        columns: Columns that become tuple fields; null where a default rule applies.
+        token_column: Payload column that tells the tokens of a record; 0 without one.
+        text_columns: Payload columns that benchmarks are screened in; None means every string column.
+        tombstone_watermark, benchmark_fence: Up to where the logs are looked at.
+        apply_tombstones: Leave out the members that the logs name, where they are refused otherwise.
+        workers: Threads; they change nothing of the result.
+        memory_bytes: Sorted tuples that are kept in memory; more go to a temporary folder.
+    """
+
+    dataset: str
+    columns: Columns = field(default_factory=no_columns)
+    token_column: str | None = None
+    text_columns: tuple[str, ...] | None = None
+    tombstone_watermark: int = 0
+    benchmark_fence: int = 0
+    apply_tombstones: bool = False
+    workers: int = 2
+    memory_bytes: int = MEMORY_BYTES
+
+    @property
+    def mapping(self) -> Mapping:
+        """How the columns are used."""
+        return Mapping(columns=self.columns, token_column=self.token_column, text_columns=self.text_columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotResult:
+    """A declared snapshot.
+
+    Attributes:
+        snapshot: Its digest, which names it.
+        descriptor: Of the record in this store.
+        records: Members.
+        tokens: Tokens of all of them.
+        record_schema: Digest of the record schema.
+        left_out: Records that the logs name and that were left out.
+    """
+
+    snapshot: Digest
+    descriptor: Descriptor
+    records: int
+    tokens: int
+    record_schema: Digest
+    left_out: int
+
+
+def make_snapshot(
+    store: Store,
+    sources: Sequence[str],
+    options: SnapshotOptions,
+    *,
+    tombstones: Selectors,
+    benchmarks: Selectors,
+    progress: Progress,
+) -> SnapshotResult:
+    """Read the sources twice over at most, sort their members, and declare them.
+
+    Args:
+        store: Where parts, record schema and snapshot are created.
+        sources: Files, folders and globs.
+        options: What is declared.
+        tombstones: What the tombstone log names up to ``options.tombstone_watermark``.
+        benchmarks: What the benchmark log names up to ``options.benchmark_fence``.
+        progress: Called with the records read and, where known, all records.
+
+    Raises:
+        InvalidInputError: What reading the sources raises; ``input.duplicate-id`` with both files and rows;
+            ``input.no-records``.
+        RefusedError: ``tombstone.hit`` or ``benchmark.hit`` with both counts.
+
+    Effects: Nothing is created before everything was checked; then the parts, the record schema, the snapshot. A
+    crash leaves some of them, which are objects by digest and in nobody's way.
+
+    Source: schemas/SPEC.md#snapshot
+    """
+    with tempfile.TemporaryDirectory(prefix="shardrel-snapshot-") as name, ThreadPoolExecutor(options.workers) as pool:
+        folder = Path(name)
+        # 1. list the files; 2. agree on one record schema
+        reader = read_members(sources, options.mapping)
+        # 3. stream every file; 5. screen it by the logs
+        gathered = _gather(reader, options, tombstones, benchmarks, progress, pool, folder)
+        # 4. sort by sample id, refuse duplicates
+        parts = _encode_parts(gathered.runs, reader, pool, folder)
+        # 6. create the parts, the record schema, the snapshot
+        return _create(store, reader, options, gathered, parts)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Gathered:
+    """Members that were read so far."""
+
+    runs: SortedRuns
+    splits: SplitCounter
+    tombstone_hits: int = 0
+    benchmark_hits: int = 0
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EncodedPart:
+    """A part that waits in the temporary folder."""
+
+    path: Path
+    records: int
+    last_sample_id: str
+
+
+def _gather(
+    reader: MemberReader,
+    options: SnapshotOptions,
+    tombstones: Selectors,
+    benchmarks: Selectors,
+    progress: Progress,
+    pool: Executor,
+    folder: Path,
+) -> _Gathered:
+    gathered = _Gathered(runs=SortedRuns(folder, options.memory_bytes), splits=SplitCounter())
+    read = 0
+    for batch in reader.batches(pool):
+        doomed = _named(batch, tombstones, options.text_columns)
+        contaminated = _named(batch, benchmarks, options.text_columns)
+        gathered.tombstone_hits += int(np.count_nonzero(doomed))
+        gathered.benchmark_hits += int(np.count_nonzero(contaminated))
+        named = doomed | contaminated
+        gathered.left_out += int(np.count_nonzero(named))
+        keep = ~named
+        gathered.splits.add(batch.members.splits.filter(pa.array(keep)), batch.tokens[keep])
+        gathered.runs.append(_tuple_table(batch).filter(pa.array(keep)))
+        read += len(batch.members)
+        progress(read, reader.num_rows)
+    _refuse_hits(gathered, options)
+    if not gathered.splits.records:
+        raise InvalidInputError(ErrorCode.INPUT_NO_RECORDS, "the sources hold no records to declare")
+    return gathered
+
+
+def _named(batch: MemberBatch, selectors: Selectors, text_columns: tuple[str, ...] | None) -> Mask:
+    return named_members(batch.members, selectors) | named_texts(batch.payload, text_columns, selectors)
+
+
+def _tuple_table(batch: MemberBatch) -> Any:
+    """Tuples of a batch, with where they come from."""
+    count = len(batch.members)
+    rows = np.arange(batch.first_row, batch.first_row + count, dtype=np.int64)
+    table = batch.members.to_table().append_column("file", pa.array(np.full(count, batch.file, np.int32)))
+    return table.append_column("row", pa.array(rows))
+
+
+def _refuse_hits(gathered: _Gathered, options: SnapshotOptions) -> None:
+    if options.apply_tombstones or not gathered.left_out:
+        return
+    code = ErrorCode.TOMBSTONE_HIT if gathered.tombstone_hits else ErrorCode.BENCHMARK_HIT
+    raise RefusedError(
+        code,
+        f"the logs name {gathered.left_out} of the records; leave them out of the sources, or say --apply-tombstones",
+        tombstone_hits=gathered.tombstone_hits,
+        benchmark_hits=gathered.benchmark_hits,
+    )
+
+
+def _encode_parts(runs: SortedRuns, reader: MemberReader, pool: Executor, folder: Path) -> list[_EncodedPart]:
+    tables = enumerate(cut_parts(_without_twins(runs, reader)))
+    return list(in_order(pool, lambda item: _encode_part(item[1], folder / f"part-{item[0]:06d}"), tables, 2))
+
+
+def _without_twins(runs: SortedRuns, reader: MemberReader) -> Iterator[Any]:
+    for table in runs.ranges():
+        twin = first_twin(table)
+        if twin is not None:
+            raise _duplicate(table, twin, reader)
+        yield table
+
+
+def _duplicate(table: Any, at: int, reader: MemberReader) -> InvalidInputError:
+    places = sorted((table.column("file")[row].as_py(), table.column("row")[row].as_py()) for row in (at, at + 1))
+    (first, first_row), (second, second_row) = [(str(reader.files[file].path), row) for file, row in places]
+    return InvalidInputError(
+        ErrorCode.INPUT_DUPLICATE_ID,
+        f"{first}, row {first_row} and {second}, row {second_row} have the same sample id",
+        path=first, row=first_row, other_path=second, other_row=second_row,
+    )  # fmt: skip
+
+
+def _encode_part(table: Any, path: Path) -> _EncodedPart:
+    path.write_bytes(part_bytes(table))
+    last = str(table.column("sample_id")[-1].as_py())
+    return _EncodedPart(path=path, records=table.num_rows, last_sample_id=last)
+
+
+def _create(
+    store: Store, reader: MemberReader, options: SnapshotOptions, gathered: _Gathered, encoded: Sequence[_EncodedPart]
+) -> SnapshotResult:
+    parts = tuple(_create_part(store, part) for part in encoded)
+    record_schema = unversioned(put_record(store, reader.record_schema))
+    snapshot = Snapshot(
+        dataset=options.dataset,
+        tombstone_watermark=options.tombstone_watermark,
+        benchmark_fence=options.benchmark_fence,
+        record_schema=record_schema,
+        parts=parts,
+        records=gathered.splits.records,
+        tokens=gathered.splits.tokens,
+        splits=gathered.splits.totals,
+        columns=options.columns,
+        token_column=options.token_column,
+        text_columns=options.text_columns,
+    )
+    descriptor = put_record(store, snapshot)
+    return SnapshotResult(
+        snapshot=Digest(descriptor.digest),
+        descriptor=descriptor,
+        records=snapshot.records,
+        tokens=snapshot.tokens,
+        record_schema=Digest(record_schema.digest),
+        left_out=gathered.left_out,
+    )
+
+
+def _create_part(store: Store, part: _EncodedPart) -> Part:
+    descriptor, _ = put(store, part.path.read_bytes(), PARQUET)
+    return Part(object=unversioned(descriptor), records=part.records, last_sample_id=part.last_sample_id)

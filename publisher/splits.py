@@ -1,0 +1,58 @@
+"""Totals of a release by split."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.records.snapshot import SplitTotals
+
+MAX_SPLITS = 10_000
+
+
+class SplitCounter:
+    """Counts records and tokens of each split, batch by batch."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, int] = {}
+        self._tokens: dict[str, int] = {}
+
+    def add(self, splits: Any, tokens: npt.NDArray[np.int64]) -> None:
+        """Count the records of a batch.
+
+        Raises:
+            InvalidInputError: ``input.invalid``: more than 10,000 splits, so the column is none of splits.
+        """
+        encoded = splits if pa.types.is_dictionary(splits.type) else splits.dictionary_encode()
+        names = encoded.dictionary.to_pylist()
+        numbers = encoded.indices.to_numpy()
+        records = np.bincount(numbers, minlength=len(names))
+        sums = np.zeros(len(names), np.int64)
+        np.add.at(sums, numbers, tokens)
+        for name, count, total in zip(names, records.tolist(), sums.tolist(), strict=True):
+            if count:
+                self._records[name] = self._records.get(name, 0) + count
+                self._tokens[name] = self._tokens.get(name, 0) + total
+        if len(self._records) > MAX_SPLITS:
+            raise InvalidInputError(
+                ErrorCode.INPUT_INVALID, f"there are more than {MAX_SPLITS} splits: is it the right column?"
+            )
+
+    @property
+    def records(self) -> int:
+        """Of all splits."""
+        return sum(self._records.values())
+
+    @property
+    def tokens(self) -> int:
+        """Of all splits."""
+        return sum(self._tokens.values())
+
+    @property
+    def totals(self) -> dict[str, SplitTotals]:
+        """Of each split that occurs."""
+        return {
+            name: SplitTotals(records=count, tokens=self._tokens[name]) for name, count in sorted(self._records.items())
+        }
