@@ -3,36 +3,42 @@
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from shardrel.store.local import LocalStore
 from shardrel.store.memory import MemoryStore
 from shardrel.store.port import Store
-from shardrel.store.s3 import S3Settings, S3Store
-from tests.support.moto_server import moto_server
-from tests.support.seaweed import S3Server, shared_server
 
-# Short pauses: what a test shows never depends on how long a client waits.
-QUICK = S3Settings(attempts=4, first_pause=0.001, longest_pause=0.01, connect_timeout=5, read_timeout=60)
+if TYPE_CHECKING:
+    from shardrel.store.s3 import S3Settings, S3Store
+    from tests.support.seaweed import S3Server
+
+# boto3 and moto are imported where they are used: most tests need neither, and both are slow to load.
 
 
 @pytest.fixture(scope="session")
-def seaweed_server(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[S3Server]:
+def seaweed_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[S3Server]":
     """One SeaweedFS for the whole session, whatever the number of workers."""
+    from tests.support.seaweed import shared_server
+
     base = tmp_path_factory.getbasetemp()
-    with shared_server((base if worker_id == "master" else base.parent) / "seaweed") as server:
+    is_worker = hasattr(request.config, "workerinput")
+    with shared_server((base.parent if is_worker else base) / "seaweed") as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def moto(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+def moto_process() -> "Iterator[S3Server]":
     """One moto for each worker."""
+    from tests.support.moto_server import moto_server
+
     with moto_server() as server:
         yield server
 
 
-def use(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+def use(server: "S3Server", monkeypatch: pytest.MonkeyPatch) -> "S3Server":
     """Point this test's AWS configuration to a server."""
     for name, value in server.environment.items():
         monkeypatch.setenv(name, value)
@@ -40,14 +46,32 @@ def use(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
 
 
 @pytest.fixture
-def seaweed(seaweed_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+def seaweed(seaweed_server: "S3Server", monkeypatch: pytest.MonkeyPatch) -> "S3Server":
     """A real S3 server, reached through the usual AWS environment."""
     return use(seaweed_server, monkeypatch)
 
 
-def s3_store(bucket: str, endpoint_url: str | None = None, settings: S3Settings = QUICK) -> S3Store:
+@pytest.fixture
+def moto(moto_process: "S3Server", monkeypatch: pytest.MonkeyPatch) -> "S3Server":
+    """An emulator for single requests, reached through the usual AWS environment."""
+    return use(moto_process, monkeypatch)
+
+
+def quick_settings(read_timeout: float = 60) -> "S3Settings":
+    """Short pauses: what a test shows never depends on how long a client waits."""
+    from shardrel.store.s3 import S3Settings
+
+    return S3Settings(
+        attempts=4, first_pause=0.001, longest_pause=0.01, connect_timeout=5, read_timeout=read_timeout, connections=8
+    )
+
+
+def s3_store(bucket: str, *, endpoint_url: str | None = None, settings: "S3Settings | None" = None) -> "S3Store":
     """A store under a prefix of its own."""
-    return S3Store(bucket, f"test-{uuid.uuid4().hex[:12]}", endpoint_url=endpoint_url, settings=settings)
+    from shardrel.store.s3 import S3Store
+
+    prefix = f"test-{uuid.uuid4().hex[:12]}"
+    return S3Store(bucket, prefix, endpoint_url=endpoint_url, settings=settings or quick_settings())
 
 
 def make_store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Store:
@@ -57,6 +81,5 @@ def make_store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Sto
     if kind == "local":
         return LocalStore(tmp_path / "store")
     name, _, versioned = kind.partition("-")
-    server: S3Server = request.getfixturevalue("seaweed_server" if name == "seaweed" else "moto")
-    use(server, request.getfixturevalue("monkeypatch"))
+    server: S3Server = request.getfixturevalue(name)
     return s3_store(server.versioned if versioned else server.plain)
