@@ -1,5 +1,6 @@
 """Field types that every record shares. Source: schemas/SPEC.md#records"""
 
+import re
 from typing import Annotated
 
 import msgspec
@@ -12,7 +13,8 @@ Positive = Annotated[int, msgspec.Meta(ge=1, le=MAX_INTEGER)]
 # Names become parts of object keys: no separators, no dots first, ASCII alone.
 Name = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
 # File names, host names and other free text never get into a record through this.
-ReasonCode = Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9.-]{0,63}$")]
+REASON_PATTERN = re.compile("^[a-z0-9][a-z0-9.-]{0,63}$")
+ReasonCode = Annotated[str, msgspec.Meta(pattern=REASON_PATTERN.pattern)]
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):

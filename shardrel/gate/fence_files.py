@@ -1,0 +1,144 @@
+"""Files of fence entries that people hand in: JSONL, an entry a line. Source: schemas/SPEC.md#fence-logs.
+
+An error names the line and never what stands in it: a line is sample ids, or a benchmark's text.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from shardrel.canonical.text import shingles, text_digest
+from shardrel.digest import to_digest
+from shardrel.errors import ErrorCode, FormatError, InvalidInputError
+from shardrel.records.fence import BenchmarkEntry, Shingles, TombstoneEntry
+from shardrel.records.fields import DigestField, Positive, ReasonCode
+from shardrel.trust.strict import parse_object
+
+SHINGLE_WORDS = 13
+_MAX_LINE = 1024 * 1024
+_MAX_ID = 1024
+
+_Value = int | str
+_Entry = TypeVar("_Entry", TombstoneEntry, BenchmarkEntry)
+
+
+class _TombstoneLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    sequence: Positive
+    sample_id: _Value | None = None
+    source_id: _Value | None = None
+    source_version: _Value | None = None
+    content_digest: DigestField | None = None
+    reason: ReasonCode | None = None
+
+
+class _BenchmarkLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    sequence: Positive
+    benchmark: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+    text: str | None = None
+    content_digest: DigestField | None = None
+    text_digest: DigestField | None = None
+
+
+def read_tombstones(path: Path) -> list[TombstoneEntry]:
+    """Read a file of tombstones.
+
+    Raises:
+        InvalidInputError: ``input.no-such-file``, ``input.empty-file``, ``input.fence-entry`` with the line.
+    """
+    return _read(path, _tombstone)
+
+
+def read_benchmarks(path: Path) -> list[BenchmarkEntry]:
+    """Read a file of benchmark items; of a text only digests stay.
+
+    Raises:
+        InvalidInputError: ``input.no-such-file``, ``input.empty-file``, ``input.fence-entry`` with the line.
+    """
+    return _read(path, _benchmark)
+
+
+def _read(path: Path, parse: Callable[[bytes], _Entry]) -> list[_Entry]:
+    entries: list[_Entry] = []
+    for number, line in _lines(path):
+        try:
+            entry = parse(line)
+        except (FormatError, msgspec.ValidationError, ValueError) as err:
+            raise _bad(number, "a line is not a fence entry") from err
+        if entries and entry.sequence != entries[-1].sequence + 1:
+            raise _bad(number, "sequences go up by one from line to line")
+        entries.append(entry)
+    if not entries:
+        raise InvalidInputError(ErrorCode.INPUT_EMPTY_FILE, "the file has no entries", file=path.name)
+    return entries
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while line := file.readline(_MAX_LINE + 1):
+                number += 1
+                if len(line) > _MAX_LINE:
+                    raise _bad(number, f"a line has at most {_MAX_LINE} bytes")
+                if line.strip():
+                    yield number, line
+    except OSError as err:
+        raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, "the file cannot be read", file=path.name) from err
+
+
+def _tombstone(line: bytes) -> TombstoneEntry:
+    found = msgspec.convert(parse_object(line, max_bytes=_MAX_LINE), _TombstoneLine)
+    selectors = (found.sample_id, found.source_id, found.content_digest)
+    if sum(value is not None for value in selectors) != 1:
+        raise ValueError("one selector")
+    if found.source_version is not None and found.source_id is None:
+        raise ValueError("a version without a source")
+    return TombstoneEntry(
+        sequence=found.sequence,
+        sample_id=_sample_id(found.sample_id),
+        source_id=_canonical(found.source_id),
+        source_version=_canonical(found.source_version),
+        content_digest=found.content_digest,
+        reason=found.reason,
+    )
+
+
+def _benchmark(line: bytes) -> BenchmarkEntry:
+    found = msgspec.convert(parse_object(line, max_bytes=_MAX_LINE), _BenchmarkLine)
+    selectors = (found.text, found.text_digest, found.content_digest)
+    if sum(value is not None for value in selectors) != 1:
+        raise ValueError("one selector")
+    digest, grams = (found.text_digest, None) if found.text is None else _of_text(found.text)
+    return BenchmarkEntry(
+        sequence=found.sequence,
+        benchmark=found.benchmark,
+        content_digest=found.content_digest,
+        text_digest=digest,
+        shingles=grams,
+    )
+
+
+def _of_text(text: str) -> tuple[str, Shingles | None]:
+    raw = text_digest(text)
+    if raw is None:
+        raise ValueError("a text without words")
+    grams = sorted({gram.hex() for gram in shingles(text, SHINGLE_WORDS)})
+    return to_digest(raw), Shingles(words=SHINGLE_WORDS, digests=tuple(grams)) if grams else None
+
+
+def _canonical(value: _Value | None) -> str | None:
+    """Integers in decimal, so that 7 and "7" are one."""
+    return None if value is None else str(value)
+
+
+def _sample_id(value: _Value | None) -> str | None:
+    text = _canonical(value)
+    if text is not None and not 0 < len(text.encode()) <= _MAX_ID:
+        raise ValueError("a sample id has 1 to 1024 bytes")
+    return text
+
+
+def _bad(number: int, message: str) -> InvalidInputError:
+    return InvalidInputError(ErrorCode.INPUT_FENCE_ENTRY, message, line=number)

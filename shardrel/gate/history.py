@@ -1,0 +1,81 @@
+"""The whole chain of transitions, walked and checked. Source: schemas/SPEC.md#gate-state.
+
+Checked are the links by digest, the sequence, gate and dataset of each, and its signatures by the policy
+of its time. What a copy of the log outside of the store adds is that nobody took the end away.
+"""
+
+from dataclasses import dataclass
+
+from shardrel.gate.head import broken, check_signature, read_transition
+from shardrel.gate.view import GateView
+from shardrel.records.descriptor import Descriptor
+from shardrel.records.policy import Policy
+from shardrel.records.transition import Init, SetPolicy, Transition
+from shardrel.store.objects import get_by_digest, get_record
+from shardrel.store.port import Store
+from shardrel.trust.envelope import MAX_ENVELOPE_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One transition and the envelope that holds it."""
+
+    transition: Transition
+    digest: str
+    envelope: bytes
+
+
+def walk(store: Store, view: GateView, *, down_to: int = 1) -> list[Link]:
+    """Links from the head back to a sequence, newest first; each is vouched for by the one before it.
+
+    Raises:
+        IntegrityError: ``gate.history-broken``, and what reading an object raises.
+        NotFoundError: ``storage.object-absent`` when a link is gone.
+    """
+    links = [Link(transition=view.transition, digest=view.state.head, envelope=view.state.envelope.encode())]
+    while links[-1].transition.sequence > down_to:
+        parent = links[-1].transition.parent
+        if parent is None:
+            raise broken("the history ends before its beginning", sequence=links[-1].transition.sequence)
+        envelope = get_by_digest(store, parent, max_bytes=MAX_ENVELOPE_BYTES)
+        link = Link(transition=read_transition(envelope), digest=parent, envelope=envelope)
+        _check_step(links[-1].transition, link.transition)
+        links.append(link)
+    return links
+
+
+def read_history(store: Store, view: GateView) -> list[Link]:
+    """The chain from ``init`` to the head, oldest first, all signatures checked.
+
+    Raises:
+        IntegrityError: ``gate.history-broken``.
+        NotFoundError: ``storage.object-absent``.
+    """
+    links = walk(store, view)[::-1]
+    first = links[0].transition.request
+    if not isinstance(first, Init) or links[0].transition.parent is not None:
+        raise broken("the history does not begin with init")
+    named, policy = first.policy, get_record(store, first.policy, Policy)
+    check_signature(links[0].envelope, links[0].transition, policy)
+    for link in links[1:]:
+        check_signature(link.envelope, link.transition, policy)
+        if isinstance(link.transition.request, SetPolicy):
+            named, policy = _next_policy(store, link, named)
+    if named != view.body.policy:
+        raise broken("the history leads to another policy than the state")
+    return links
+
+
+def _next_policy(store: Store, link: Link, named: Descriptor) -> tuple[Descriptor, Policy]:
+    request = link.transition.request
+    if not isinstance(request, SetPolicy) or request.previous != named:
+        raise broken("a policy was replaced that did not hold", sequence=link.transition.sequence)
+    policy = get_record(store, request.policy, Policy)
+    check_signature(link.envelope, link.transition, policy)
+    return request.policy, policy
+
+
+def _check_step(newer: Transition, older: Transition) -> None:
+    same_gate = (newer.gate_id, newer.dataset) == (older.gate_id, older.dataset)
+    if not same_gate or newer.sequence != older.sequence + 1 or isinstance(newer.request, Init):
+        raise broken("a link does not follow the one before it", sequence=newer.sequence)

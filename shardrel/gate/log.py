@@ -1,0 +1,50 @@
+"""log: what happened to a gate, checked from its beginning. Source: schemas/SPEC.md#gate-state."""
+
+from dataclasses import dataclass
+
+from shardrel.gate.history import Link, read_history
+from shardrel.gate.view import read_gate
+from shardrel.records.transition import Effects, Request
+from shardrel.store.port import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """One transition, for people and scripts."""
+
+    sequence: int
+    kind: str
+    role: str
+    operation_id: str
+    recorded_at: str
+    digest: str
+    parent: str | None
+    request: Request
+    effects: Effects
+    attestations: tuple[str, ...]
+
+
+def read_entries(store: Store, dataset: str) -> list[LogEntry]:
+    """All transitions, oldest first; links and signatures are checked.
+
+    One read a transition.
+
+    Raises:
+        NotFoundError: ``gate.absent``, ``storage.object-absent``.
+        IntegrityError: ``gate.history-broken``.
+    """
+    return [_entry(link) for link in read_history(store, read_gate(store, dataset))]
+
+
+def kind_of(request: Request) -> str:
+    """The request's kind, as it is written."""
+    return str(type(request).__struct_config__.tag)
+
+
+def _entry(link: Link) -> LogEntry:
+    made = link.transition
+    return LogEntry(
+        sequence=made.sequence, kind=kind_of(made.request), role=made.role, operation_id=made.operation_id,
+        recorded_at=made.recorded_at, digest=link.digest, parent=made.parent, request=made.request,
+        effects=made.effects, attestations=made.attestations,
+    )

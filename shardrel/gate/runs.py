@@ -1,0 +1,200 @@
+"""run start, show, renew, finish, cancel. Source: schemas/SPEC.md#transitions, #runs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from shardrel.digest import Domain, domain_hash, lp
+from shardrel.errors import ErrorCode, RefusedError
+from shardrel.gate.call import Call, perform
+from shardrel.gate.evidence import gather
+from shardrel.gate.facts import Evidence
+from shardrel.gate.operations import Done
+from shardrel.gate.pending import operation
+from shardrel.gate.register import submit
+from shardrel.gate.run_records import find_record, record_of, write_record
+from shardrel.gate.view import GateView, read_gate
+from shardrel.records.gate import Closed, Head
+from shardrel.records.run import RunRecord
+from shardrel.records.transition import Assume, EndRun, RenewRun, StartRun
+from shardrel.store.layout import check_name
+from shardrel.store.port import Store
+
+RunState = Literal["open", "closed", "ended", "finished", "cancelled"]
+_NOTHING = Evidence(signers=frozenset())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunView:
+    """A run as the gate has it.
+
+    Attributes:
+        permit: The open permit; None when it is closed or the run has ended.
+        state: ``open`` or ``closed`` by its permit; ``ended``, or how it ended where this call ended it.
+        closed: What closed the permit.
+        head: The newest admitted checkpoint of an open run.
+    """
+
+    run_id: str
+    alias: str
+    root: str
+    generation: int
+    permit: str | None
+    state: RunState
+    closed: Closed | None
+    head: Head | None
+    record: RunRecord
+
+
+def start(
+    store: Store,
+    dataset: str,
+    alias: str,
+    call: Call,
+    *,
+    run_id: str | None = None,
+    expect_generation: int | None = None,
+) -> RunView:
+    """Start a run on what the alias points to now; nothing in it reads the alias again.
+
+    Args:
+        store: Where the gate is.
+        dataset: Whose gate.
+        alias: Resolved once.
+        call: Who asks; a runner signs.
+        run_id: Its name; None derives one from the operation id.
+        expect_generation: The alias's generation that the caller counts on; None assumes nothing.
+
+    Raises:
+        RefusedError: ``gate.run-exists``, and where the root is not eligible: ``permit.root-has-hit``,
+            ``gate.not-verified-at-fences``, ``gate.root-invalid`` and others of SPEC #transitions.
+        NotFoundError: ``gate.no-such-alias``.
+        ShardrelError: As ``register.submit``.
+
+    Effects: as ``register.submit``, then creates the run record; a crash before that leaves an open run,
+        whose record the next reader makes.
+    """
+    assume = Assume(generation=expect_generation)
+    subject = [store.url, dataset, "run-start", check_name(alias, "alias"), run_id, expect_generation]
+    with operation(call.pending, subject, call.operation_id) as operation_id:
+        run = check_name(run_id, "run id") if run_id is not None else _derived_id(dataset, operation_id)
+        done = submit(
+            store, dataset, StartRun(assume=assume, run=run, alias=alias), operation_id=operation_id,
+            signers=call.signers, gather=_about_alias(store, alias, run), recorded_at=call.recorded_at,
+        )
+        record = write_record(store, Done(done.transition, done.digest))
+    return RunView(
+        run_id=run, alias=alias, root=record.root, generation=record.generation, permit=record.permit, state="open",
+        closed=None, head=None, record=record,
+    )
+
+
+def show(store: Store, dataset: str, run_id: str) -> RunView:
+    """The run as the gate has it now.
+
+    Raises:
+        NotFoundError: ``gate.absent``, ``gate.no-such-run``.
+
+    Effects: creates the run record where a crash left none.
+    """
+    return _shown(store, read_gate(store, dataset), run_id)
+
+
+def renew(store: Store, dataset: str, run_id: str, call: Call) -> RunView:
+    """Open a new permit for the run's own root at today's fences; an open one stays.
+
+    Raises:
+        RefusedError: ``permit.recheck-needed``, ``permit.root-has-hit``, ``gate.root-invalid``,
+            ``gate.run-ended``.
+        NotFoundError: ``gate.no-such-run``.
+        ShardrelError: As ``register.submit``.
+
+    Effects: as ``register.submit``; nothing where the permit is open.
+    """
+    view = read_gate(store, dataset)
+    seen = _open_run(store, view, run_id)
+    if seen.permit is not None:
+        return seen
+
+    def about_root(now: GateView | None) -> Evidence:
+        return _NOTHING if now is None else gather(store, seen.root, now.policy)
+
+    done = perform(store, dataset, RenewRun(run=run_id), call, about_root, view=view)
+    permit = done.transition.effects.opened_permit
+    return RunView(
+        run_id=run_id, alias=seen.alias, root=seen.root, generation=seen.generation, permit=permit, state="open",
+        closed=None, head=seen.head, record=seen.record,
+    )
+
+
+def finish(store: Store, dataset: str, run_id: str, call: Call) -> RunView:
+    """End a run that did what it was for; it no longer pins its root.
+
+    Raises:
+        RefusedError: ``gate.run-ended``.
+        NotFoundError: ``gate.no-such-run``.
+        ShardrelError: As ``register.submit``.
+
+    Effects: as ``register.submit``.
+    """
+    return _end(store, dataset, run_id, "finished", call)
+
+
+def cancel(store: Store, dataset: str, run_id: str, call: Call) -> RunView:
+    """End a run that is given up, such as one whose root has a hit.
+
+    Raises:
+        RefusedError: ``gate.run-ended``.
+        NotFoundError: ``gate.no-such-run``.
+        ShardrelError: As ``register.submit``.
+
+    Effects: as ``register.submit``.
+    """
+    return _end(store, dataset, run_id, "cancelled", call)
+
+
+def _end(store: Store, dataset: str, run_id: str, outcome: Literal["finished", "cancelled"], call: Call) -> RunView:
+    seen = _shown(store, read_gate(store, dataset), check_name(run_id, "run id"))
+
+    def recorded(_: GateView | None) -> Evidence:
+        return Evidence(signers=frozenset(), run_recorded=True)
+
+    perform(store, dataset, EndRun(run=run_id, outcome=outcome), call, recorded)
+    return RunView(
+        run_id=run_id, alias=seen.alias, root=seen.root, generation=seen.generation, permit=None, state=outcome,
+        closed=seen.closed, head=seen.head, record=seen.record,
+    )
+
+
+def _derived_id(dataset: str, operation_id: str) -> str:
+    words = (b"run", dataset.encode(), operation_id.encode())
+    return "run-" + domain_hash(Domain.ID, *(lp(word) for word in words)).hex()[:16]
+
+
+def _about_alias(store: Store, alias: str, run: str) -> Callable[[GateView | None], Evidence]:
+    def about(view: GateView | None) -> Evidence:
+        if view is None or alias not in view.body.aliases:
+            return _NOTHING
+        if find_record(store, run) is not None:
+            return Evidence(signers=frozenset(), run_recorded=True)
+        return gather(store, view.body.aliases[alias].root, view.policy)
+
+    return about
+
+
+def _shown(store: Store, view: GateView, run_id: str) -> RunView:
+    record = record_of(store, view, check_name(run_id, "run id"))
+    run = view.body.runs.get(run_id)
+    permit = None if run is None else run.permit
+    state: RunState = "ended" if run is None else "closed" if permit is None else "open"
+    return RunView(
+        run_id=run_id, alias=record.alias, root=record.root, generation=record.generation, permit=permit, state=state,
+        closed=None if run is None else run.closed, head=None if run is None else run.head, record=record,
+    )
+
+
+def _open_run(store: Store, view: GateView, run_id: str) -> RunView:
+    seen = _shown(store, view, run_id)
+    if seen.state == "ended":
+        raise RefusedError(ErrorCode.GATE_RUN_ENDED, "the run has ended", run=run_id)
+    return seen

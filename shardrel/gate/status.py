@@ -1,0 +1,67 @@
+"""status: the gate as it is now, for people and scripts. Source: schemas/SPEC.md#gate-state."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from shardrel.gate.eligibility import Eligible, eligible
+from shardrel.gate.evidence import gather
+from shardrel.gate.view import GateView, read_gate
+from shardrel.records.gate import Alias, Permit, Publication, Run
+from shardrel.store.port import Store
+
+CandidateState = Literal["STAGED", "VERIFIED", "ADMITTED", "INVALID"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What the gate holds.
+
+    Attributes:
+        candidates: State by root; VERIFIED is a STAGED root that trusted reports carry to today's fences.
+    """
+
+    dataset: str
+    gate_id: str
+    sequence: int
+    policy: str
+    head: str
+    tombstone_watermark: int
+    benchmark_fence: int
+    aliases: dict[str, Alias]
+    permits: dict[str, Permit]
+    runs: dict[str, Run]
+    publications: dict[str, Publication]
+    candidates: dict[str, CandidateState]
+
+
+def read_status(store: Store, dataset: str) -> Status:
+    """Read the gate; for each STAGED root, also what is attached to it.
+
+    Raises:
+        NotFoundError: ``gate.absent``.
+        IntegrityError: ``gate.history-broken``.
+    """
+    view = read_gate(store, dataset)
+    body = view.body
+    return Status(
+        dataset=body.dataset,
+        gate_id=body.gate_id,
+        sequence=body.sequence,
+        policy=body.policy.digest,
+        head=view.state.head,
+        tombstone_watermark=body.tombstones.watermark,
+        benchmark_fence=body.benchmarks.watermark,
+        aliases=body.aliases,
+        permits=body.permits,
+        runs=body.runs,
+        publications=body.publications,
+        candidates={root: _candidate(store, view, root) for root in sorted(body.candidates)},
+    )
+
+
+def _candidate(store: Store, view: GateView, root: str) -> CandidateState:
+    state = view.body.candidates[root].state
+    if state != "STAGED":
+        return state
+    verdict = eligible(view.body, root, gather(store, root, view.policy), view.policy, ask_approvals=False)
+    return "VERIFIED" if isinstance(verdict, Eligible) else "STAGED"
