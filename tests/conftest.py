@@ -1,7 +1,6 @@
 """Settings of all tests: no clock in hypothesis, and nothing of the caller's environment."""
 
 import os
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,8 +17,7 @@ _OURS = ("SHARDREL_", "AWS_")
 
 
 @pytest.fixture(autouse=True)
-def _environment_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _environment_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test must not find the store, the keys or the credentials of whoever runs it."""
     for name in [name for name in os.environ if name.startswith(_OURS)]:
         monkeypatch.delenv(name)
-    yield

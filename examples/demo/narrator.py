@@ -51,6 +51,10 @@ class Narrator:
         """The same story on another store."""
         return replace(self, store=store)
 
+    def hushed(self) -> "Narrator":
+        """The same without words."""
+        return replace(self, quiet=True)
+
     def shardrel(self, *arguments: str, expect: int = 0, show: tuple[str, ...] = ()) -> dict[str, Any]:
         """Run a command, check its exit status and show some of its answer.
 

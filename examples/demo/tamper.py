@@ -2,7 +2,6 @@
 
 import os
 import random
-import shutil
 from pathlib import Path
 
 import msgspec
@@ -14,12 +13,6 @@ from shardrel.records.snapshot import MemberIndex
 from shardrel.store.layout import object_key
 from shardrel.store.objects import get, get_by_digest, put, put_record
 from shardrel.store.open import open_store
-
-
-def copy_store(folder: Path, name: str) -> str:
-    """A copy of the store that may be damaged while the real one stays as it is."""
-    shutil.copytree(folder / "store", folder / name)
-    return name
 
 
 def read_release(store: Path, root: str) -> Release:
@@ -58,7 +51,11 @@ def graft(store: Path, root: str, forged_store: Path, forged_root: str) -> str:
     honest, forged = read_release(store, root), read_release(forged_store, forged_root)
     source, target = open_store(str(forged_store)), open_store(str(store))
     index = json.decode(get(source, forged.objects.member_index), MemberIndex)
-    wanted = [*map(shard_descriptor, forged.shards), forged.objects.member_index, *[part.object for part in index.parts]]
+    wanted = [
+        *map(shard_descriptor, forged.shards),
+        forged.objects.member_index,
+        *[part.object for part in index.parts],
+    ]
     for descriptor in wanted:
         put(target, get(source, descriptor), descriptor.media_type)
     objects = msgspec.structs.replace(forged.objects, snapshot=honest.objects.snapshot)

@@ -8,7 +8,6 @@ from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
 
 
-
 def digest(
     settings: Settings,
     sources: Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, folders or globs.")],
@@ -38,6 +37,9 @@ def digest(
         },
         headline=f"{len(found)} files, digested by the {by}'s encoder",
         tables=[
-            Table(columns=["logical digest", "records", "path"], rows=[(f.logical_digest, f.records, f.path) for f in found])
+            Table(
+                columns=["logical digest", "records", "path"],
+                rows=[(f.logical_digest, f.records, f.path) for f in found],
+            )
         ],
     )

@@ -2,14 +2,16 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import typer
 
-from shardrel.cli import digest
+from shardrel.cli import admit, approve, digest, init, keys, policy, probe, pull
 from shardrel.cli.border import guarded
+from shardrel.cli.output import Result
 from shardrel.cli.settings import group, verb
 
+_Verb = Callable[..., Result]
 _NAME = "shardrel"
 
 
@@ -26,10 +28,31 @@ def build_app() -> typer.Typer:
     app.callback()(group("Releases of training shards that are provable, and whose use is exact.", environment=True))
     for name, function in _VERBS.items():
         app.command(name)(verb(function))
+    for name, (text, verbs) in _GROUPS.items():
+        app.add_typer(_build_group(text, verbs), name=name)
     return app
 
 
-_VERBS = {"digest": digest.digest}
+def _build_group(text: str, verbs: dict[str, _Verb]) -> typer.Typer:
+    inner = typer.Typer(no_args_is_help=True)
+    inner.callback()(group(text))
+    for name, function in verbs.items():
+        inner.command(name)(verb(function))
+    return inner
+
+
+_VERBS: dict[str, _Verb] = {
+    "init": init.init,
+    "digest": digest.digest,
+    "approve": approve.approve,
+    "admit": admit.admit,
+    "pull": pull.pull,
+    "probe": probe.probe,
+}
+_GROUPS: dict[str, tuple[str, dict[str, _Verb]]] = {
+    "keys": ("Local private keys.", {"make": keys.make, "show": keys.show}),
+    "policy": ("Who may say what.", {"show": policy.show, "set": policy.set_policy}),
+}
 
 
 def main(arguments: Sequence[str]) -> int:

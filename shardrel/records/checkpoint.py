@@ -11,7 +11,7 @@ from shardrel.records.fields import Count, DigestField, Name, Positive, Record
 MAX_DIMENSIONS = 12
 
 
-class Region(Record, kw_only=True):
+class Region(Record, frozen=True, kw_only=True):
     """A stored box of one tensor.
 
     Attributes:
@@ -37,7 +37,7 @@ class Region(Record, kw_only=True):
     step: Count
 
 
-class TensorEntry(Record, kw_only=True):
+class TensorEntry(Record, frozen=True, kw_only=True):
     """One logical tensor; its regions tile ``shape`` without gap or overlap."""
 
     name: str
@@ -46,7 +46,7 @@ class TensorEntry(Record, kw_only=True):
     regions: tuple[Region, ...]
 
 
-class Cut(Record, kw_only=True):
+class Cut(Record, frozen=True, kw_only=True):
     """One moment: step, epoch and the global data cursor in samples."""
 
     step: Count
@@ -55,7 +55,7 @@ class Cut(Record, kw_only=True):
     ledger: DigestField
 
 
-class OrderParameters(Record, kw_only=True):
+class OrderParameters(Record, frozen=True, kw_only=True):
     """What, beside the root, decides the sample order; a resume with others is refused."""
 
     function: Literal["block-splitmix64.v1"]
@@ -64,7 +64,7 @@ class OrderParameters(Record, kw_only=True):
     split: str | None
 
 
-class CheckpointManifest(Record, tag_field="schema", tag="training.shard.checkpoint.v1", kw_only=True):
+class CheckpointManifest(Record, tag_field="schema", tag="training.shard.checkpoint.v1", frozen=True, kw_only=True):
     """Everything of one checkpoint attempt.
 
     Attributes:
@@ -86,7 +86,7 @@ class CheckpointManifest(Record, tag_field="schema", tag="training.shard.checkpo
     required_state: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
 
-class CommitRecord(Record, tag_field="schema", tag="training.shard.commit.v1", kw_only=True):
+class CommitRecord(Record, tag_field="schema", tag="training.shard.commit.v1", frozen=True, kw_only=True):
     """The only object a checkpoint admission may name: ``runs/<run>/commits/<generation>``."""
 
     run_id: Name

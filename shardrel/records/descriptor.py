@@ -15,7 +15,7 @@ MediaType = Annotated[str, msgspec.Meta(pattern="^[a-z]+/[a-z0-9.+-]+$", max_len
 ObjectVersion = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 
 
-class Descriptor(Record, kw_only=True):
+class Descriptor(Record, frozen=True, kw_only=True):
     """Names the exact bytes of one stored object.
 
     Attributes:

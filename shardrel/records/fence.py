@@ -10,7 +10,7 @@ from shardrel.records.fields import DigestField, Positive, ReasonCode, Record
 HexDigest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
-class TombstoneEntry(Record, kw_only=True):
+class TombstoneEntry(Record, frozen=True, kw_only=True):
     """One deletion; exactly one of sample_id, source_id and content_digest is set.
 
     Attributes:
@@ -25,14 +25,14 @@ class TombstoneEntry(Record, kw_only=True):
     reason: ReasonCode | None
 
 
-class Shingles(Record, kw_only=True):
+class Shingles(Record, frozen=True, kw_only=True):
     """Full digests of the distinct normalised n-word shingles of a benchmark text, sorted."""
 
     words: Positive
     digests: tuple[HexDigest, ...]
 
 
-class BenchmarkEntry(Record, kw_only=True):
+class BenchmarkEntry(Record, frozen=True, kw_only=True):
     """One benchmark item; content_digest or text_digest is set, shingles only beside text_digest."""
 
     sequence: Positive
@@ -42,7 +42,7 @@ class BenchmarkEntry(Record, kw_only=True):
     shingles: Shingles | None
 
 
-class TombstoneChunk(Record, tag_field="schema", tag="training.shard.tombstone-log.v1", kw_only=True):
+class TombstoneChunk(Record, tag_field="schema", tag="training.shard.tombstone-log.v1", frozen=True, kw_only=True):
     """A contiguous run of entries, after the one that ``previous`` names."""
 
     kind: Literal["tombstones"]
@@ -50,7 +50,7 @@ class TombstoneChunk(Record, tag_field="schema", tag="training.shard.tombstone-l
     entries: Annotated[tuple[TombstoneEntry, ...], msgspec.Meta(min_length=1)]
 
 
-class BenchmarkChunk(Record, tag_field="schema", tag="training.shard.benchmark-log.v1", kw_only=True):
+class BenchmarkChunk(Record, tag_field="schema", tag="training.shard.benchmark-log.v1", frozen=True, kw_only=True):
     """A contiguous run of entries, after the one that ``previous`` names."""
 
     kind: Literal["benchmarks"]

@@ -8,14 +8,14 @@ from shardrel.records.fields import Count, DigestField, Name, Positive, ReasonCo
 FenceKind = Literal["tombstones", "benchmarks"]
 
 
-class Fence(Record, kw_only=True):
+class Fence(Record, frozen=True, kw_only=True):
     """Watermark of a log and the descriptor of its newest chunk (null while it is empty)."""
 
     watermark: Count
     log: Descriptor | None
 
 
-class Alias(Record, kw_only=True):
+class Alias(Record, frozen=True, kw_only=True):
     """Where a name points. ``generation`` grows by one on every move and is never reused."""
 
     generation: Positive
@@ -23,7 +23,7 @@ class Alias(Record, kw_only=True):
     sequence: Positive
 
 
-class Candidate(Record, kw_only=True):
+class Candidate(Record, frozen=True, kw_only=True):
     """A root the gate has heard of.
 
     Attributes:
@@ -38,7 +38,7 @@ class Candidate(Record, kw_only=True):
     reason: ReasonCode | None
 
 
-class Permit(Record, kw_only=True):
+class Permit(Record, frozen=True, kw_only=True):
     """Lets one publication or run proceed while both fences stand where they stood."""
 
     kind: Literal["publication", "run"]
@@ -50,7 +50,7 @@ class Permit(Record, kw_only=True):
     sequence: Positive
 
 
-class Closed(Record, kw_only=True):
+class Closed(Record, frozen=True, kw_only=True):
     """Why a run has no open permit."""
 
     by: Literal["tombstones", "benchmarks", "revoke"]
@@ -58,7 +58,7 @@ class Closed(Record, kw_only=True):
     sequence: Positive
 
 
-class Head(Record, kw_only=True):
+class Head(Record, frozen=True, kw_only=True):
     """The newest admitted checkpoint of a run."""
 
     generation: Count
@@ -66,7 +66,7 @@ class Head(Record, kw_only=True):
     step: Count
 
 
-class Run(Record, kw_only=True):
+class Run(Record, frozen=True, kw_only=True):
     """An open run. It leaves the state when it ends; its record and the log keep it."""
 
     alias: Name
@@ -78,14 +78,14 @@ class Run(Record, kw_only=True):
     sequence: Positive
 
 
-class Publication(Record, kw_only=True):
+class Publication(Record, frozen=True, kw_only=True):
     """An unfinished publish: a pin on what it has written so far."""
 
     snapshot: DigestField
     sequence: Positive
 
 
-class GateBody(Record, kw_only=True):
+class GateBody(Record, frozen=True, kw_only=True):
     """Everything that a transition may look at or change, except the head."""
 
     gate_id: Name
@@ -101,7 +101,7 @@ class GateBody(Record, kw_only=True):
     publications: dict[str, Publication]
 
 
-class GateState(Record, tag_field="schema", tag="training.shard.gate-state.v1", kw_only=True):
+class GateState(Record, tag_field="schema", tag="training.shard.gate-state.v1", frozen=True, kw_only=True):
     """Body and the transition envelope that made it; the envelope names the body's digest.
 
     Attributes:

@@ -7,7 +7,7 @@ import msgspec
 from shardrel.records.fields import Count, Name, Positive, Record
 
 
-class PublicKey(Record, kw_only=True):
+class PublicKey(Record, frozen=True, kw_only=True):
     """A public key; ``public`` is the hex of its DER SubjectPublicKeyInfo. Its id is derived, never stored."""
 
     name: Name
@@ -15,14 +15,14 @@ class PublicKey(Record, kw_only=True):
     public: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2})+$", max_length=1024)]
 
 
-class Role(Record, kw_only=True):
+class Role(Record, frozen=True, kw_only=True):
     """The keys of one role and how many distinct ones of them are needed."""
 
     keys: tuple[PublicKey, ...]
     threshold: Positive
 
 
-class Roles(Record, kw_only=True):
+class Roles(Record, frozen=True, kw_only=True):
     """publisher signs provenance, verifier reports, approver approvals.
 
     releaser signs admissions and rollbacks, governor fences, revocations and policies, runner runs
@@ -37,7 +37,7 @@ class Roles(Record, kw_only=True):
     runner: Role
 
 
-class Policy(Record, tag_field="schema", tag="training.shard.policy.v1", kw_only=True):
+class Policy(Record, tag_field="schema", tag="training.shard.policy.v1", frozen=True, kw_only=True):
     """The policy whose digest is in the gate.
 
     Attributes:

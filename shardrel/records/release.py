@@ -14,14 +14,14 @@ from shardrel.records.snapshot import SplitTotals
 ShardId = Annotated[str, msgspec.Meta(pattern="^shard-[0-9]{5,9}-of-[0-9]{5,9}$")]
 
 
-class ShardKey(Record, kw_only=True):
+class ShardKey(Record, frozen=True, kw_only=True):
     """The wrapped data key of an encrypted shard and a value that tells whether it unwrapped well."""
 
     wrapped: str
     check: str
 
 
-class Shard(Record, kw_only=True):
+class Shard(Record, frozen=True, kw_only=True):
     """One shard: where its bytes are, and what they must decode to.
 
     Attributes:
@@ -44,7 +44,7 @@ class Shard(Record, kw_only=True):
     key: ShardKey | None
 
 
-class Totals(Record, kw_only=True):
+class Totals(Record, frozen=True, kw_only=True):
     """Sums over the shards, and by split."""
 
     shards: Positive
@@ -55,7 +55,7 @@ class Totals(Record, kw_only=True):
     splits: dict[str, SplitTotals]
 
 
-class ColumnEncoding(Record, kw_only=True):
+class ColumnEncoding(Record, frozen=True, kw_only=True):
     """How one leaf column of the Parquet files is written; follows a pure rule on the data."""
 
     path: str
@@ -64,7 +64,7 @@ class ColumnEncoding(Record, kw_only=True):
     encoding: Literal["PLAIN", "DELTA_BINARY_PACKED", "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "BYTE_STREAM_SPLIT"]
 
 
-class Serializer(Record, kw_only=True):
+class Serializer(Record, frozen=True, kw_only=True):
     """Everything that decides the stored bytes of a shard for given records."""
 
     name: Literal["shardrel-parquet"]
@@ -78,14 +78,14 @@ class Serializer(Record, kw_only=True):
     columns: tuple[ColumnEncoding, ...]
 
 
-class Compression(Record, kw_only=True):
+class Compression(Record, frozen=True, kw_only=True):
     """Codec of the pages."""
 
     codec: Literal["zstd", "snappy", "gzip", "lz4", "none"]
     level: int | None
 
 
-class Sharding(Record, kw_only=True):
+class Sharding(Record, frozen=True, kw_only=True):
     """How records were spread over shards and ordered inside of them."""
 
     function: Literal["tuple-splitmix64.v1"]
@@ -94,7 +94,7 @@ class Sharding(Record, kw_only=True):
     sort_key: Literal["member-tuple.v1"]
 
 
-class Encryption(Record, kw_only=True):
+class Encryption(Record, frozen=True, kw_only=True):
     """Parquet Modular Encryption of the shards."""
 
     scheme: Literal["parquet-modular-encryption.v1"]
@@ -102,7 +102,7 @@ class Encryption(Record, kw_only=True):
     key_fingerprint: DigestField
 
 
-class Objects(Record, kw_only=True):
+class Objects(Record, frozen=True, kw_only=True):
     """Descriptors of the records that the root's digests name."""
 
     snapshot: Descriptor
@@ -110,7 +110,7 @@ class Objects(Record, kw_only=True):
     member_index: Descriptor
 
 
-class Release(Record, tag_field="schema", tag="training.shard.release.v1", kw_only=True):
+class Release(Record, tag_field="schema", tag="training.shard.release.v1", frozen=True, kw_only=True):
     """The root manifest. Holds no time, no host and no measured choice."""
 
     dataset: Name

@@ -19,7 +19,7 @@ STATEMENT_PAYLOAD = "application/vnd.in-toto+json"
 TRANSITION_PAYLOAD = "application/vnd.shardrel.transition+json"
 
 
-class Counts(Record, kw_only=True):
+class Counts(Record, frozen=True, kw_only=True):
     """Members and objects that are wrong; all zero in a PASSED report."""
 
     missing: Count = 0
@@ -32,7 +32,7 @@ class Counts(Record, kw_only=True):
     digest_failures: Count = 0
 
 
-class Finding(Record, kw_only=True):
+class Finding(Record, frozen=True, kw_only=True):
     """One thing that is wrong.
 
     Attributes:
@@ -52,7 +52,7 @@ class Finding(Record, kw_only=True):
     detail: str | None = None
 
 
-class LogRange(Record, kw_only=True):
+class LogRange(Record, frozen=True, kw_only=True):
     """Entries first..last (both 0 when there was none) of a fence log, by the digest of its newest chunk."""
 
     first: Count
@@ -60,7 +60,7 @@ class LogRange(Record, kw_only=True):
     log: DigestField | None
 
 
-class Report(Record, tag_field="schema", tag="training.shard.verification-report.v1", kw_only=True):
+class Report(Record, tag_field="schema", tag="training.shard.verification-report.v1", frozen=True, kw_only=True):
     """What one verification saw.
 
     Attributes:
@@ -89,7 +89,7 @@ class Report(Record, tag_field="schema", tag="training.shard.verification-report
     finished_on: str
 
 
-class Approval(Record, tag_field="schema", tag="training.shard.approval.v1", kw_only=True):
+class Approval(Record, tag_field="schema", tag="training.shard.approval.v1", frozen=True, kw_only=True):
     """A person's yes to one root digest."""
 
     root: DigestField

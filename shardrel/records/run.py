@@ -7,7 +7,7 @@ import msgspec
 from shardrel.records.fields import Count, DigestField, Name, Positive, Record
 
 
-class RunInput(Record, kw_only=True):
+class RunInput(Record, frozen=True, kw_only=True):
     """One pinned release of a run; ``weight`` is its share in a mix, in millionths."""
 
     alias: Name
@@ -16,7 +16,7 @@ class RunInput(Record, kw_only=True):
     weight: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
 
-class RunRecord(Record, tag_field="schema", tag="training.shard.run.v1", kw_only=True):
+class RunRecord(Record, tag_field="schema", tag="training.shard.run.v1", frozen=True, kw_only=True):
     """Written create-only under ``runs/<run>/record`` from the transition that admitted the run.
 
     Attributes:

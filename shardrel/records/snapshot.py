@@ -11,7 +11,7 @@ from shardrel.records.descriptor import Descriptor
 from shardrel.records.fields import Count, DigestField, Name, Positive, Record
 
 
-class Part(Record, kw_only=True):
+class Part(Record, frozen=True, kw_only=True):
     """One sorted run of member tuples; the parts of a record follow each other without overlap.
 
     Attributes:
@@ -25,14 +25,14 @@ class Part(Record, kw_only=True):
     last_sample_id: str | None
 
 
-class SplitTotals(Record, kw_only=True):
+class SplitTotals(Record, frozen=True, kw_only=True):
     """Totals of one split."""
 
     records: Count
     tokens: Count
 
 
-class Columns(Record, kw_only=True):
+class Columns(Record, frozen=True, kw_only=True):
     """Which source columns became tuple fields; null where a default rule applies."""
 
     id: str | None
@@ -41,7 +41,7 @@ class Columns(Record, kw_only=True):
     split: str | None
 
 
-class Snapshot(Record, tag_field="schema", tag="training.shard.snapshot.v1", kw_only=True):
+class Snapshot(Record, tag_field="schema", tag="training.shard.snapshot.v1", frozen=True, kw_only=True):
     """The membership that a dataset owner declared, with both watermarks."""
 
     dataset: Name
@@ -57,7 +57,7 @@ class Snapshot(Record, tag_field="schema", tag="training.shard.snapshot.v1", kw_
     text_columns: tuple[str, ...] | None
 
 
-class MemberIndex(Record, tag_field="schema", tag="training.shard.member-index.v1", kw_only=True):
+class MemberIndex(Record, tag_field="schema", tag="training.shard.member-index.v1", frozen=True, kw_only=True):
     """All tuples of a release in canonical order, each with the shard and the row that hold it."""
 
     ordered_member_tuple_root: DigestField

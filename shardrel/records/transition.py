@@ -12,7 +12,7 @@ from shardrel.records.gate import FenceKind
 GateRole = Literal["publisher", "releaser", "governor", "runner"]
 
 
-class Assume(Record, kw_only=True):
+class Assume(Record, frozen=True, kw_only=True):
     """What the caller takes for true of the gate; null assumes nothing. A false one is a refusal."""
 
     gate_id: Name | None = None
@@ -22,11 +22,11 @@ class Assume(Record, kw_only=True):
     benchmark_fence: Count | None = None
 
 
-class _Request(Record, tag_field="kind", kw_only=True):
+class _Request(Record, tag_field="kind", frozen=True, kw_only=True):
     assume: Assume = Assume()
 
 
-class Init(_Request, tag="init", kw_only=True):
+class Init(_Request, tag="init", frozen=True, kw_only=True):
     """Create the gate."""
 
     gate_id: Name
@@ -34,35 +34,35 @@ class Init(_Request, tag="init", kw_only=True):
     policy: Descriptor
 
 
-class BeginPublication(_Request, tag="begin-publication", kw_only=True):
+class BeginPublication(_Request, tag="begin-publication", frozen=True, kw_only=True):
     """Pin a snapshot before the first byte is written."""
 
     publication: Name
     snapshot: DigestField
 
 
-class EndPublication(_Request, tag="end-publication", kw_only=True):
+class EndPublication(_Request, tag="end-publication", frozen=True, kw_only=True):
     """Name the staged root (or null: given up) and drop the pin."""
 
     publication: Name
     root: DigestField | None
 
 
-class Admit(_Request, tag="admit", kw_only=True):
+class Admit(_Request, tag="admit", frozen=True, kw_only=True):
     """Move an alias to a verified and approved root."""
 
     alias: Name
     root: DigestField
 
 
-class Rollback(_Request, tag="rollback", kw_only=True):
+class Rollback(_Request, tag="rollback", frozen=True, kw_only=True):
     """Move an alias, at a higher generation, to a root that it pointed to before."""
 
     alias: Name
     root: DigestField
 
 
-class AdvanceFence(_Request, tag="advance-fence", kw_only=True):
+class AdvanceFence(_Request, tag="advance-fence", frozen=True, kw_only=True):
     """Take a contiguous run of entries and close every permit bound to lower watermarks."""
 
     fence: FenceKind
@@ -72,7 +72,7 @@ class AdvanceFence(_Request, tag="advance-fence", kw_only=True):
     log: Descriptor
 
 
-class Revoke(_Request, tag="revoke", kw_only=True):
+class Revoke(_Request, tag="revoke", frozen=True, kw_only=True):
     """Make a root INVALID and close its permits; ``report`` is a FAILED report, where there is one."""
 
     root: DigestField
@@ -80,27 +80,27 @@ class Revoke(_Request, tag="revoke", kw_only=True):
     report: DigestField | None
 
 
-class StartRun(_Request, tag="start-run", kw_only=True):
+class StartRun(_Request, tag="start-run", frozen=True, kw_only=True):
     """Resolve the alias once and pin its root for the run's whole life."""
 
     run: Name
     alias: Name
 
 
-class RenewRun(_Request, tag="renew-run", kw_only=True):
+class RenewRun(_Request, tag="renew-run", frozen=True, kw_only=True):
     """Open a new permit for the run's own root at today's fences."""
 
     run: Name
 
 
-class EndRun(_Request, tag="end-run", kw_only=True):
+class EndRun(_Request, tag="end-run", frozen=True, kw_only=True):
     """Finish or cancel a run."""
 
     run: Name
     outcome: Literal["finished", "cancelled"]
 
 
-class AdmitCheckpoint(_Request, tag="admit-checkpoint", kw_only=True):
+class AdmitCheckpoint(_Request, tag="admit-checkpoint", frozen=True, kw_only=True):
     """Make a commit record the head of its run."""
 
     run: Name
@@ -111,7 +111,7 @@ class AdmitCheckpoint(_Request, tag="admit-checkpoint", kw_only=True):
     permit: str
 
 
-class SetPolicy(_Request, tag="set-policy", kw_only=True):
+class SetPolicy(_Request, tag="set-policy", frozen=True, kw_only=True):
     """Replace the policy; needs the governors of the old and of the new one.
 
     ``previous`` names the old one, so that a reader of the head can ask for both signatures.
@@ -137,7 +137,7 @@ Request = Union[  # noqa: UP007 (one closed union for msgspec)
 ]
 
 
-class Effects(Record, kw_only=True):
+class Effects(Record, frozen=True, kw_only=True):
     """What the transition did besides the obvious; derived by the rule, recorded for readers.
 
     Attributes:
@@ -153,7 +153,7 @@ class Effects(Record, kw_only=True):
     closed_permits: tuple[str, ...] = ()
 
 
-class Transition(Record, tag_field="schema", tag="training.shard.transition.v1", kw_only=True):
+class Transition(Record, tag_field="schema", tag="training.shard.transition.v1", frozen=True, kw_only=True):
     """One accepted request: payload of a DSSE envelope by a key of ``role``.
 
     Attributes:
@@ -177,7 +177,7 @@ class Transition(Record, tag_field="schema", tag="training.shard.transition.v1",
     recorded_at: str
 
 
-class Operation(Record, tag_field="schema", tag="training.shard.operation.v1", kw_only=True):
+class Operation(Record, tag_field="schema", tag="training.shard.operation.v1", frozen=True, kw_only=True):
     """Create-only intent of one operation id: a retry walks from the head back to ``head`` at most."""
 
     operation_id: Name

@@ -61,10 +61,8 @@ def codes_in_tests() -> set[str]:
     names = {code.name: code.value for code in ErrorCode}
     values = set(names.values())
     found: set[str] = set()
-    folders = [path for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "architecture"]
-    for path in [file for folder in folders for file in folder.rglob("*.py")] + [
-        file for file in (ROOT / "examples").rglob("*.py")
-    ]:
+    tests = [path for path in (ROOT / "tests").rglob("*.py") if "architecture" not in path.parts]
+    for path in [*tests, *(ROOT / "examples").rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and node.attr in names:
                 found.add(names[node.attr])

@@ -39,7 +39,11 @@ def cited_anchors() -> set[tuple[str, str]]:
 
 
 def test_no_file_has_more_than_400_lines() -> None:
-    long = {str(path.relative_to(ROOT)): count for path in all_python() if (count := len(path.read_text().splitlines())) > 400}
+    long = {
+        str(path.relative_to(ROOT)): count
+        for path in all_python()
+        if (count := len(path.read_text().splitlines())) > 400
+    }
     assert not long
 
 

@@ -14,7 +14,9 @@ from shardrel.cli.settings import Settings, group, verb
 def show(settings: Settings, word: str = "") -> Result:
     """Answer what was understood."""
     values = {"store": settings.store, "dataset": settings.dataset, "keys": str(settings.keys), "word": word}
-    return Result(data={**values, "endpoint": settings.endpoint_url}, headline="shown", facts=[("store", settings.store)])
+    return Result(
+        data={**values, "endpoint": settings.endpoint_url}, headline="shown", facts=[("store", settings.store)]
+    )
 
 
 def ask(*line: str) -> dict[str, Any]:

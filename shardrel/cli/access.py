@@ -1,0 +1,70 @@
+"""From settings to what verbs work on: the store, the keys, a root that a person named."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shardrel.cli.settings import Settings
+from shardrel.digest import Digest, parse_digest
+from shardrel.errors import ErrorCode, FormatError, InvalidInputError, NotFoundError
+
+if TYPE_CHECKING:
+    from shardrel.store.port import Store
+    from shardrel.trust.keys import SigningKey
+
+
+def the_store(settings: Settings) -> "Store":
+    """The store that the settings name; nothing is asked of it yet."""
+    from shardrel.store.open import open_store
+
+    return open_store(settings.store, endpoint_url=settings.endpoint_url)
+
+
+def the_key(settings: Settings, name: str) -> "SigningKey":
+    """A private key of the folder by its name, or one in a PEM file.
+
+    Raises:
+        InvalidInputError: ``input.key``.
+    """
+    from shardrel.trust import keyring
+
+    if "/" in name or name.endswith(".pem"):
+        return keyring.load_file(Path(name))
+    return keyring.load(settings.keys, name)
+
+
+def has_key(settings: Settings, name: str) -> bool:
+    """Whether the private key lies in the folder."""
+    return (settings.keys / f"{name}.pem").is_file()
+
+
+def full_digest(text: str) -> Digest:
+    """A digest as it is written, or its 64 hexadecimal digits alone.
+
+    Raises:
+        InvalidInputError: ``input.invalid``.
+    """
+    try:
+        return parse_digest(text if text.startswith("sha256:") else f"sha256:{text}")
+    except FormatError as err:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "a digest is sha256: and 64 lower-case hex digits") from err
+
+
+def the_root(text: str, known: list[str]) -> Digest:
+    """A root by its digest, or by a prefix of at least eight digits that only one known root has.
+
+    Args:
+        known: Roots that the gate has heard of; a full digest need not be among them.
+
+    Raises:
+        InvalidInputError: ``input.invalid``.
+        NotFoundError: ``gate.unknown-root`` when no known root begins like this.
+    """
+    digits = text.removeprefix("sha256:")
+    if len(digits) >= 64 or len(digits) < 8 or set(digits) - set("0123456789abcdef"):
+        return full_digest(text)
+    found = [root for root in known if root.startswith(f"sha256:{digits}")]
+    if not found:
+        raise NotFoundError(ErrorCode.GATE_UNKNOWN_ROOT, "no root that the gate knows begins like this", root=text)
+    if len(found) > 1:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "several roots begin like this; write more digits", root=text)
+    return Digest(found[0])

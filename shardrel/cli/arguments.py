@@ -1,0 +1,22 @@
+"""Options and arguments that several verbs share."""
+
+from typing import Annotated
+
+import typer
+
+Root = Annotated[
+    str, typer.Argument(metavar="ROOT", help="Digest of a root manifest, or a prefix that the gate knows.")
+]
+Alias = Annotated[str, typer.Option("--alias", metavar="NAME", help="The alias.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
+Sources = Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, folders or globs.")]
+Workers = Annotated[int, typer.Option(min=1, max=256, help="Threads.")]
+OperationId = Annotated[
+    str | None, typer.Option("--operation-id", metavar="ID", help="Names the effect; the same id has it once.")
+]
+ExpectGeneration = Annotated[
+    int | None,
+    typer.Option(
+        "--expect-generation", min=0, metavar="N", help="Refuse unless the alias stands at N; 0 is a new one."
+    ),
+]

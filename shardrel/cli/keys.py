@@ -1,0 +1,48 @@
+"""``shardrel keys``: local private keys."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from shardrel.cli.output import Result, Table
+from shardrel.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from shardrel.records.policy import PublicKey
+
+
+def make(
+    settings: Settings,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME", help="Names; without one those of the default roles.")
+    ] = None,
+    scheme: Annotated[
+        Literal["ed25519", "ecdsa-sha2-nistp256"], typer.Option(help="Kind of the keys that are made.")
+    ] = "ed25519",
+) -> Result:
+    """Make private keys that are not there yet; none is ever replaced."""
+    from shardrel.trust import keyring
+
+    made = keyring.ensure(settings.keys, tuple(names or keyring.DEFAULT_NAMES), scheme)
+    return _listed(list(made.values()), settings)
+
+
+def show(settings: Settings) -> Result:
+    """Show the public half of every key in the folder."""
+    from shardrel.trust import keyring
+
+    return _listed([keyring.public(settings.keys, name) for name in keyring.names(settings.keys)], settings)
+
+
+def _listed(found: "list[PublicKey]", settings: Settings) -> Result:
+    from shardrel.trust.keys import key_id
+
+    return Result(
+        data={
+            "keys": [
+                {"name": key.name, "scheme": key.scheme, "keyId": key_id(key), "public": key.public} for key in found
+            ]
+        },
+        headline=f"{len(found)} keys in {settings.keys}",
+        tables=[Table(columns=["name", "scheme", "key id"], rows=[(k.name, k.scheme, key_id(k)) for k in found])],
+    )

@@ -1,0 +1,80 @@
+"""``shardrel policy``: who may say what."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shardrel.cli.access import the_store
+from shardrel.cli.output import Result, Table
+from shardrel.cli.settings import Settings
+from shardrel.cli.signing import call, signers, the_gate
+from shardrel.errors import ErrorCode, InvalidInputError
+
+if TYPE_CHECKING:
+    from shardrel.records.policy import Policy
+
+_MAX_BYTES = 1 << 20
+
+
+def read_policy(path: Path) -> "Policy":
+    """A policy from a file that a person wrote: JSON in any layout.
+
+    Raises:
+        InvalidInputError: ``input.no-such-file``, ``input.policy``.
+    """
+    import msgspec
+
+    from shardrel.records.policy import Policy
+    from shardrel.trust.policy import validate
+
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES)
+    except OSError as err:
+        raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, f"{path} can't be read", path=str(path)) from err
+    try:
+        return validate(msgspec.json.decode(data, type=Policy))
+    except (msgspec.DecodeError, UnicodeDecodeError) as err:
+        raise InvalidInputError(ErrorCode.INPUT_POLICY, f"{path} is not a policy: {err}", path=str(path)) from err
+
+
+def show(settings: Settings) -> Result:
+    """Show the policy of the gate; --json gives the file that `policy set` takes, under "policy"."""
+    view = the_gate(settings, the_store(settings))
+    return _shown(view.policy, view.body.policy.digest, "The policy of the gate")
+
+
+def set_policy(
+    settings: Settings, file: Annotated[Path, typer.Argument(metavar="FILE", help="The new policy.")]
+) -> Result:
+    """Replace the policy; the governors of the old and of the new one sign."""
+    from shardrel.gate.policy import set_policy as replace_policy
+
+    store = the_store(settings)
+    view = the_gate(settings, store)
+    new = read_policy(file)
+    keys = {key.name: key for policy in (view.policy, new) for key in signers(settings, policy, "governor")}
+    done = replace_policy(store, settings.dataset, new, call(list(keys.values()), settings))
+    return _shown(
+        new,
+        done.policy,
+        "The policy of the gate is replaced" if done.changed else "The policy of the gate holds already",
+    )
+
+
+def _shown(policy: "Policy", digest: str, headline: str) -> Result:
+    import msgspec
+
+    from shardrel.trust.policy import ROLE_NAMES, role_of
+
+    roles = {name: role_of(policy, name) for name in ROLE_NAMES}
+    rows: list[tuple[Any, ...]] = [
+        (name, role.threshold, ", ".join(key.name for key in role.keys)) for name, role in roles.items()
+    ]
+    return Result(
+        data={"policyDigest": digest, "policy": msgspec.to_builtins(policy)},
+        headline=headline,
+        facts=[("digest", digest), ("separate duties", "yes" if policy.separate_duties else "no")],
+        tables=[Table(columns=["role", "needed", "keys"], rows=rows)],
+    )

@@ -1,0 +1,93 @@
+"""Fetch a release into a folder, every byte checked. Source: schemas/SPEC.md#root-manifest, #shards"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shardrel.canonical import json
+from shardrel.clock import fresh_id
+from shardrel.data.plan import effective_split
+from shardrel.data.shards import open_shard, shard_descriptor
+from shardrel.digest import digest_of
+from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.records.release import Release, Shard
+from shardrel.records.schema import RecordSchema
+from shardrel.store.objects import get, get_by_digest, get_record
+from shardrel.store.port import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulled:
+    """What lies in the folder now."""
+
+    shards: int
+    records: int
+    bytes: int
+
+
+def pull_release(
+    store: Store, root: str, folder: Path, *, split: str | None, progress: Callable[[int, int], None]
+) -> Pulled:
+    """Fetch the shards of a release, or the records of one of its splits.
+
+    Args:
+        split: Null for the shards as they are. A split gives files with the payload columns of its records alone.
+
+    Raises:
+        NotFoundError: ``storage.object-absent``.
+        IntegrityError: when bytes are not what the root manifest says.
+        InvalidInputError: ``input.invalid`` for an unknown split or a folder that can't be written.
+
+    Effects: ``root.json``, ``record-schema.json`` and a file a shard, each created by a rename after it was checked;
+        a file that is there with the right bytes is left alone, so an interrupted pull goes on.
+    """
+    manifest = get_by_digest(store, root)
+    release = json.decode(manifest, Release)
+    effective_split(release, split)
+    schema = get_record(store, release.objects.record_schema, RecordSchema)
+    _write(folder / "root.json", manifest)
+    _write(folder / "record-schema.json", json.encode(schema))
+    sizes: list[tuple[int, int]] = []
+    for shard in release.shards:
+        sizes.append(_pull_shard(store, shard, folder, schema, split))
+        progress(len(sizes), len(release.shards))
+    kept = [size for size in sizes if size[1]]
+    return Pulled(shards=len(kept), records=sum(records for records, _ in kept), bytes=sum(size for _, size in kept))
+
+
+def _pull_shard(store: Store, shard: Shard, folder: Path, schema: RecordSchema, split: str | None) -> tuple[int, int]:
+    """Records and bytes of the file that a shard became; no bytes where it has no record of the split."""
+    target = folder / f"{shard.id}.parquet"
+    if split is None:
+        if not (target.exists() and target.stat().st_size == shard.size and _has(target, shard.digest)):
+            _write(target, get(store, shard_descriptor(shard)))
+        return shard.records, shard.size
+    opened = open_shard(get(store, shard_descriptor(shard)), shard, schema.fields, split)
+    table = opened.table if opened.rows is None else opened.table.take(pa.array(opened.rows))
+    if table.num_rows == 0:
+        return 0, 0
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    data = sink.getvalue()
+    _write(target, data)
+    return table.num_rows, data.size
+
+
+def _has(path: Path, digest: str) -> bool:
+    return digest_of(path.read_bytes()) == digest
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{fresh_id()}.part")
+        part.write_bytes(data)
+        os.replace(part, path)
+    except OSError as err:
+        raise InvalidInputError(
+            ErrorCode.INPUT_INVALID, f"{path} can't be written: {os.strerror(err.errno or 0)}", path=str(path)
+        ) from err
