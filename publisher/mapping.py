@@ -53,13 +53,17 @@ def payload_schema(schema: Any, mapping: Mapping) -> RecordSchema:
     for name in schema.names:
         if name.startswith(RESERVED_PREFIX):
             raise InvalidInputError(
-                ErrorCode.INPUT_RESERVED_COLUMN, f"column {name!r} has a name that shards reserve; rename it", column=name
+                ErrorCode.INPUT_RESERVED_COLUMN,
+                f"column {name!r} has a name that shards reserve; rename it",
+                column=name,
             )
     for name in sorted(mapping.mapped):
         check_field_type(_column(schema, name).type, name)
     payload = record_schema(pa.schema([field for field in schema if field.name not in mapping.mapped]))
     if not payload.fields:
-        raise InvalidInputError(ErrorCode.INPUT_NO_PAYLOAD, "every column became a tuple field; none is left as payload")
+        raise InvalidInputError(
+            ErrorCode.INPUT_NO_PAYLOAD, "every column became a tuple field; none is left as payload"
+        )
     _check_payload_columns(schema, payload, mapping)
     return payload
 
@@ -77,9 +81,7 @@ def _check_payload_columns(schema: Any, payload: RecordSchema, mapping: Mapping)
 def _payload_field(fields: dict[str, Field], name: str) -> Field:
     field = fields.get(name)
     if field is None:
-        raise InvalidInputError(
-            ErrorCode.INPUT_NO_SUCH_COLUMN, f"the payload has no column {name!r}", column=name
-        )
+        raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_COLUMN, f"the payload has no column {name!r}", column=name)
     return field
 
 

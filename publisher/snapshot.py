@@ -24,7 +24,7 @@ from shardrel.records.snapshot import Columns, Part, Snapshot
 from shardrel.store.objects import put, put_record, unversioned
 from shardrel.store.port import Store
 
-MEMORY_BYTES = 256 * 1024 * 1024
+MEMORY_BYTES = 64 * 1024 * 1024
 
 Progress = Callable[[int, int | None], None]
 

@@ -1,11 +1,13 @@
 """Sort more tuples than fit into memory: sorted runs, merged range by range.
 
-A run is a table sorted by sample id, in memory or in a file of a temporary folder that is mapped.
-The ranges cut all runs at the same sample ids, so that each can be sorted on its own.
+A run is a table sorted by sample id, in memory or in a file of a temporary folder. The ranges cut
+all runs at the same sample ids, so that each can be sorted on its own. Files are read and not
+mapped: mapped pages would count as memory of this process.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-RUN_BYTES = 64 * 1024 * 1024
-RANGE_ROWS = 131_072
+RUN_BYTES = 32 * 1024 * 1024
+RANGE_ROWS = 65_536
+BLOCK_ROWS = 2048
 KEY = "sample_id"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A sorted run: blocks of rows, and the sample id that each block ends with."""
+
+    table: Any | None
+    path: Path | None
+    last_ids: tuple[bytes, ...]
+
+    def blocks(self) -> Iterator[Any]:
+        """The rows in order, as tables."""
+        if self.path is None:
+            assert self.table is not None
+            yield self.table
+            return
+        with pa.OSFile(str(self.path), "rb") as file, pa.ipc.open_stream(file) as reader:
+            for batch in reader:
+                yield pa.Table.from_batches([batch])
 
 
 class SortedRuns:
@@ -33,7 +55,7 @@ class SortedRuns:
         self._run_bytes = run_bytes
         self._pending: list[Any] = []
         self._pending_bytes = 0
-        self._runs: list[Any] = []
+        self._runs: list[_Run] = []
 
     def append(self, table: Any) -> None:
         """Take some rows.
@@ -46,32 +68,46 @@ class SortedRuns:
             self._close_run()
 
     def ranges(self, range_rows: int = RANGE_ROWS) -> Iterator[Any]:
-        """All rows in order, as sorted tables of about ``range_rows`` whose borders no two equal ids straddle."""
+        """All rows in order, as sorted tables of about ``range_rows``; equal ids are in one table."""
         self._close_run()
-        starts = [0] * len(self._runs)
-        keys = [_Keys(run.column(KEY).chunk(0)) for run in self._runs]
-        for border in [*_borders(keys, range_rows), None]:
-            stops = [len(key) if border is None else bisect_right(key, border) for key in keys]
-            pieces = [
-                run.slice(start, stop - start)
-                for run, start, stop in zip(self._runs, starts, stops, strict=True)
-                if stop > start
-            ]
-            starts = stops
+        cursors = [_Cursor(run) for run in self._runs]
+        for border in [*_borders(self._runs, range_rows), None]:
+            pieces = [piece for cursor in cursors for piece in cursor.take_until(border)]
             if pieces:
                 yield sort_table(pa.concat_tables(pieces))
 
     def _close_run(self) -> None:
-        if not self._pending_bytes:
-            self._pending.clear()
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        if not sum(table.num_rows for table in pending):
             return
-        run = sort_table(pa.concat_tables(self._pending))
-        self._pending, self._pending_bytes = [], 0
-        if run.nbytes <= self._room:
+        run = sort_table(pa.concat_tables(pending))
+        path = None if run.nbytes <= self._room else self._folder / f"run-{len(self._runs):06d}.arrows"
+        ends = [*range(BLOCK_ROWS - 1, run.num_rows - 1, BLOCK_ROWS), run.num_rows - 1]
+        keys = _Keys(run.column(KEY).chunk(0))
+        self._runs.append(_Run(table=None if path else run, path=path, last_ids=tuple(keys[end] for end in ends)))
+        if path is None:
             self._room -= run.nbytes
         else:
-            run = _spilled(run, self._folder / f"run-{len(self._runs):06d}.arrow")
-        self._runs.append(run)
+            _write(run, path)
+
+
+class _Cursor:
+    """Reads one run forward, up to one border after the other."""
+
+    def __init__(self, run: _Run) -> None:
+        self._blocks = run.blocks()
+        self._rest: Any | None = None
+
+    def take_until(self, border: bytes | None) -> Iterator[Any]:
+        """The rows that were not taken before and whose ids are not above the border; all without one."""
+        while (block := self._rest if self._rest is not None else next(self._blocks, None)) is not None:
+            keys = _Keys(block.column(KEY).chunk(0))
+            stop = len(keys) if border is None else bisect_right(keys, border)
+            self._rest = block.slice(stop) if stop < len(keys) else None
+            if stop:
+                yield block.slice(0, stop)
+            if self._rest is not None:
+                return
 
 
 def sort_table(table: Any) -> Any:
@@ -89,23 +125,17 @@ def first_twin(table: Any) -> int | None:
     return None if at < 0 else int(at)
 
 
-def _spilled(run: Any, path: Path) -> Any:
-    batch = run.to_batches()[0]
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, run.schema) as writer:
-        writer.write_batch(batch)
-    with pa.memory_map(str(path), "r") as source:
-        return pa.ipc.open_file(source).read_all()
+def _write(run: Any, path: Path) -> None:
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, run.schema, options=options) as writer:
+        writer.write_table(run, max_chunksize=BLOCK_ROWS)
 
 
-def _borders(keys: "Sequence[_Keys]", range_rows: int) -> list[bytes]:
+def _borders(runs: Sequence[_Run], range_rows: int) -> list[bytes]:
     """Sample ids that cut all runs together into ranges of about ``range_rows``."""
-    total = sum(len(key) for key in keys)
-    if total <= range_rows:
-        return []
-    step = max(range_rows // (2 * len(keys)), 1)
-    samples = sorted(key[at] for key in keys for at in range(step - 1, len(key), step))
-    every = max(range_rows // step, 1)
-    return sorted(set(samples[every - 1 :: every]))
+    last_ids = sorted(last for run in runs for last in run.last_ids)
+    every = max(range_rows // BLOCK_ROWS, 1)
+    return sorted(set(last_ids[every - 1 :: every]))
 
 
 class _Keys(Sequence[bytes]):

@@ -158,7 +158,7 @@ def _value_type(kind: Any) -> Any:
 
 
 def _is_text(kind: Any) -> bool:
-    return at.is_string(kind) or at.is_large_string(kind) or at.is_string_view(kind)
+    return any(test(kind) for test in (at.is_string, at.is_large_string, at.is_string_view))
 
 
 def _is_list(kind: Any) -> bool:

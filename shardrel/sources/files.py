@@ -81,7 +81,8 @@ def _walk(folder: Path) -> Iterator[Path]:
             yield Path(entry.path)
         elif entry.is_symlink():
             raise InvalidInputError(
-                ErrorCode.INPUT_INVALID, f"{entry.path} is a link to a folder; name that folder as a SOURCE",
+                ErrorCode.INPUT_INVALID,
+                f"{entry.path} is a link to a folder; name that folder as a SOURCE",
                 path=entry.path,
             )
         else:
@@ -114,7 +115,8 @@ def _admit(member: SourcePath, seen: set[str]) -> None:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{member.path} is not a regular file", path=str(member.path))
     if suffix_of(member.path) is None:
         raise InvalidInputError(
-            ErrorCode.INPUT_UNKNOWN_FORMAT, f"{member.path} has none of the suffixes {', '.join(SUFFIXES)}",
+            ErrorCode.INPUT_UNKNOWN_FORMAT,
+            f"{member.path} has none of the suffixes {', '.join(SUFFIXES)}",
             path=str(member.path),
         )
     real = os.path.realpath(member.path)

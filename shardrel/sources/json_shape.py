@@ -106,7 +106,8 @@ class Shape:
     def arrow_fields(self, place: str = "") -> list[Any]:
         """The fields as ``pa.Field``, all nullable."""
         return [
-            pa.field(name, shape.arrow_type(f"{place}.{name}" if place else name)) for name, shape in self.fields.items()
+            pa.field(name, shape.arrow_type(f"{place}.{name}" if place else name))
+            for name, shape in self.fields.items()
         ]
 
     def _number_type(self, place: str) -> Any:

@@ -16,6 +16,7 @@ from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.sources.compressed import read_chunks
 from shardrel.sources.json_line import at_row, decode_line
 from shardrel.sources.json_shape import Shape
+from shardrel.sources.slicing import BATCH_ROWS
 from shardrel.sources.source import BATCH_BYTES, Fingerprint, changed, stream_digest
 
 MAX_LINE_BYTES = 256 * 1024 * 1024
@@ -94,7 +95,7 @@ class JsonlSource:
             records.append(decode_line(self.path, rows, line))
             rows += 1
             held += len(line)
-            if held >= batch_bytes // _OBJECT_GROWTH:
+            if held >= batch_bytes // _OBJECT_GROWTH or len(records) == BATCH_ROWS:
                 yield self._batch(records, schema)
                 records, held = [], 0
         if records:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from shardrel.sources.slicing import BATCH_ROWS
 from shardrel.sources.source import corrupt, open_binary
 from shardrel.sources.thrift import ThriftError, read_struct
 
@@ -92,7 +93,7 @@ def _runs(metadata: Any, pages: _Pages, dictionaries: frozenset[int], batch_byte
 
 
 def _batch_rows(rows: int, size: int, batch_bytes: int) -> int:
-    return max(rows if size <= batch_bytes else rows * batch_bytes // size, 1)
+    return min(max(rows if size <= batch_bytes else rows * batch_bytes // size, 1), BATCH_ROWS)
 
 
 def _decoded_bytes(

@@ -11,11 +11,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+# Readers keep some hundred bytes a row beside the values.
+BATCH_ROWS = 65_536
+
 Sizes = npt.NDArray[np.int64]
 
 
 def split_batch(batch: Any, batch_bytes: int) -> Iterator[Any]:
-    """Zero-copy slices of a ``pa.RecordBatch``, each of at most ``batch_bytes`` decoded bytes or one row."""
+    """Zero-copy slices of a ``pa.RecordBatch``: at most ``batch_bytes`` decoded bytes or one row, and ``BATCH_ROWS``."""
+    for start in range(0, batch.num_rows, BATCH_ROWS):
+        yield from _split_bytes(batch.slice(start, BATCH_ROWS), batch_bytes)
+
+
+def _split_bytes(batch: Any, batch_bytes: int) -> Iterator[Any]:
     rows = batch.num_rows
     if rows <= 1 or (batch.nbytes <= batch_bytes and not any(_expands(column.type) for column in batch.columns)):
         if rows:
@@ -69,9 +77,11 @@ def _measurable(array: Any) -> Any:
 
 def _of_lists(array: Any) -> Sizes:
     offsets = np.asarray(array.offsets).astype(np.int64)
-    child = pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"]) if (
-        pa.types.is_map(array.type)
-    ) else array.values
+    child = (
+        pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
+        if (pa.types.is_map(array.type))
+        else array.values
+    )
     first, last = int(offsets[0]), int(offsets[-1])
     ends = np.concatenate([[0], np.cumsum(row_bytes(child.slice(first, last - first)))])
     lengths: Sizes = np.diff(ends[offsets - first])

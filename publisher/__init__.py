@@ -1,0 +1,1 @@
+"""The publisher: snapshot, publish, and the digest of a file. The verifier never imports it."""
