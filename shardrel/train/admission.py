@@ -13,11 +13,12 @@ from shardrel.data.order import ORDER_FUNCTION, SampleOrder, check_order
 from shardrel.data.plan import duty, effective_split, split_records
 from shardrel.data.shards import count_split, select_fields, shard_descriptor
 from shardrel.digest import digest_of
-from shardrel.errors import ErrorCode, IntegrityError, NotFoundError, RunFailedError
+from shardrel.errors import ErrorCode, IntegrityError, RunFailedError
+from shardrel.gate.run_records import record_of
+from shardrel.gate.view import read_gate
 from shardrel.records.release import Release
 from shardrel.records.run import RunRecord
 from shardrel.records.schema import RecordSchema
-from shardrel.store.layout import run_key
 from shardrel.store.objects import get_by_digest, get_record
 from shardrel.store.port import Store
 from shardrel.train.agreement import Disagreed, RankReport, VerifiedShard, agree
@@ -65,20 +66,8 @@ def join(group: Group, store: Store, cache: ShardCache, *, dataset: str, run: st
     return PinnedRun(record=record, release=release, schema=verified[0].schema, plan=plan, order=order)
 
 
-def read_run_record(store: Store, run: str) -> RunRecord:
-    """The create-only record of a run.
-
-    Raises:
-        NotFoundError: ``gate.no-such-run``.
-    """
-    stored = store.read(run_key(run), max_bytes=json.MAX_RECORD_BYTES)
-    if stored is None:
-        raise NotFoundError(ErrorCode.GATE_NO_RUN, "there is no such run; run: shardrel run start", run=run)
-    return json.decode(stored.data, RunRecord)
-
-
 def _announce(store: Store, dataset: str, run: str) -> RunRecord:
-    record = read_run_record(store, run)
+    record = record_of(store, read_gate(store, dataset), run)
     state = read_run(store, dataset, run)
     require_permit(state)
     if (record.run_id, record.dataset, record.gate_id, record.root) != (run, dataset, state.gate_id, state.root):
