@@ -29,7 +29,7 @@ from shardrel.records.schema import (
     TimeType,
 )
 
-MAX_DEPTH = 100
+MAX_DEPTH = 64
 
 _UTC = frozenset(
     ["UTC", "Etc/UTC", "+00:00", "Z", "Zulu", "Etc/Zulu", "UCT", "Etc/UCT", "Universal", "Etc/Universal"]

@@ -5,14 +5,18 @@ it understood again and refuses bytes that differ from its input: one rule that 
 keys, number spellings, white space, key order and unknown fields as attacks.
 """
 
+import re
+from json.encoder import encode_basestring
 from typing import Any, TypeVar
 
 import msgspec
 
+from shardrel.canonical.closed import MAX_INTEGER, is_closed
 from shardrel.errors import ErrorCode, FormatError, InternalError
 
 MAX_RECORD_BYTES = 64 * 1024 * 1024
-MAX_INTEGER = 2**53 - 1
+
+__all__ = ["MAX_INTEGER", "MAX_RECORD_BYTES", "decode", "encode"]
 
 T = TypeVar("T")
 
@@ -21,9 +25,16 @@ def encode(value: Any) -> bytes:
     """Canonical bytes of a record (msgspec struct) or of plain dict/list/str/int/bool/None.
 
     Raises:
-        InternalError: ``internal.bug`` for a float, an integer out of range or a lone surrogate.
+        InternalError: ``internal.bug`` for a float, an integer out of range, a lone surrogate, or
+            more nesting than Python's stack holds.
     """
-    return _emit(msgspec.to_builtins(value)).encode("utf-8", "strict")
+    try:
+        return _emit(msgspec.to_builtins(value)).encode("utf-8", "strict")
+    except UnicodeEncodeError:
+        # The cause would quote the text.
+        raise InternalError(ErrorCode.INTERNAL, "canonical JSON has no lone surrogates") from None
+    except RecursionError as err:
+        raise InternalError(ErrorCode.INTERNAL, "the value is nested too deeply for canonical JSON") from err
 
 
 def decode(data: bytes | memoryview, kind: type[T], *, max_bytes: int = MAX_RECORD_BYTES) -> T:
@@ -43,12 +54,12 @@ def decode(data: bytes | memoryview, kind: type[T], *, max_bytes: int = MAX_RECO
         )
     try:
         record = msgspec.json.decode(data, type=kind)
-        again = encode(record)
+        again = _encode_decoded(record, kind)
     except (msgspec.DecodeError, msgspec.ValidationError, InternalError, UnicodeError, RecursionError) as err:
         raise FormatError(
             ErrorCode.FORMAT_NOT_A_RECORD, "the bytes are not a record of the expected kind", kind=_name(kind)
         ) from err
-    if again != bytes(data):
+    if again != data:
         raise FormatError(
             ErrorCode.FORMAT_NOT_CANONICAL, "the bytes are not the canonical form of this record", kind=_name(kind)
         )
@@ -59,37 +70,44 @@ def _name(kind: Any) -> str:
     return getattr(kind, "__name__", str(kind))
 
 
-_STRING = msgspec.json.Encoder()
+_SORTED = msgspec.json.Encoder(order="sorted")
+# From U+E000 on, the order of code points is not that of UTF-16 code units.
+_LATE = re.compile(rb"[\xee-\xff]")
+
+
+def _encode_decoded(record: Any, kind: Any) -> bytes:
+    """What :func:`encode` gives, tens of times faster where the kind's own rules exclude all that it refuses."""
+    if not is_closed(kind):
+        return encode(record)
+    quick = _SORTED.encode(record)
+    return quick if quick.isascii() or not _LATE.search(quick) else encode(record)
 
 
 def _emit(value: Any) -> str:
+    if isinstance(value, str):
+        return encode_basestring(value)
     if value is None:
         return "null"
     if value is True:
         return "true"
     if value is False:
         return "false"
-    if isinstance(value, str):
-        return _string(value)
     if isinstance(value, int):
         if abs(value) > MAX_INTEGER:
             raise InternalError(ErrorCode.INTERNAL, "canonical JSON has no integers beyond 2^53-1")
         return str(value)
     if isinstance(value, list | tuple):
-        return "[" + ",".join([_emit(item) for item in value]) + "]"
+        return "[" + ",".join(map(_emit, value)) + "]"
     if isinstance(value, dict):
         keys = sorted(value, key=_utf16)
-        return "{" + ",".join([_string(key) + ":" + _emit(value[key]) for key in keys]) + "}"
+        return "{" + ",".join(map(_member, keys, map(value.__getitem__, keys))) + "}"
     raise InternalError(ErrorCode.INTERNAL, f"canonical JSON has no {type(value).__name__}")
+
+
+def _member(key: str, value: Any) -> str:
+    return encode_basestring(key) + ":" + _emit(value)
 
 
 def _utf16(key: str) -> bytes:
     """RFC 8785 sorts by UTF-16 code units; only beyond the BMP does that differ from code points."""
     return key.encode("utf-16-be", "strict")
-
-
-def _string(text: str) -> str:
-    try:
-        return _STRING.encode(text).decode()
-    except UnicodeEncodeError as err:
-        raise InternalError(ErrorCode.INTERNAL, "canonical JSON has no lone surrogates") from err
