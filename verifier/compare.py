@@ -54,6 +54,12 @@ class Seen:
 
 def gathered(runs: Sequence[tuple[int, Run]]) -> Seen:
     """The members that several shards hold of one range, shard after shard."""
+    if not runs:
+        nothing = pa.array([], pa.string())
+        digests, numbers = np.empty((0, 32), np.uint8), np.empty(0, np.uint32)
+        return Seen(
+            ids=nothing, context=(nothing,) * 3, content=digests, leaves=digests, shards=numbers, rows=numbers
+        )
     source, version, split = (joined_context([run.context[i] for _, run in runs]) for i in range(3))
     return Seen(
         ids=pa.concat_arrays([run.ids for _, run in runs]),

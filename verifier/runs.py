@@ -66,7 +66,7 @@ class Runs:
         """
         if not len(run):
             return
-        cuts = [0, *[_first_above(run.ids, border) for border in self._borders], len(run)]
+        cuts = [0, *[first_above(run.ids, border) for border in self._borders], len(run)]
         batch = _batch(run)
         with pa.OSFile(str(self._path(shard)), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
             held = []
@@ -96,7 +96,7 @@ class Runs:
         return self._folder / f"{shard}.arrow"
 
 
-def _first_above(ids: Any, border: str) -> int:
+def first_above(ids: Any, border: str) -> int:
     """First position whose id is above the border, in UTF-8 byte order, which is that of code points."""
     return bisect_left(range(len(ids)), True, key=lambda at: ids[at].as_py() > border)
 

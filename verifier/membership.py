@@ -1,0 +1,138 @@
+"""Membership of a release against its snapshot, range by range. Source: schemas/SPEC.md#verification (4, 5, 9)"""
+
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shardrel.canonical.sha import Bytes32
+from shardrel.digest import Digest
+from shardrel.errors import ErrorCode
+from shardrel.records.release import Release
+from shardrel.records.snapshot import MemberIndex, Snapshot
+from shardrel.store.port import Store
+from verifier.compare import Compared, Seen, compare, gathered, index_mismatches
+from verifier.fences import Selectors, tuple_hits
+from verifier.leaves import canonical_order
+from verifier.parts import Listed, concatenated, empty_listed, overlapping, read_index_part, read_snapshot_part
+from verifier.pool import in_order
+from verifier.runs import Runs, first_above
+from verifier.structure import FlawError
+from verifier.tally import Spot, Tally
+from verifier.tree import OrderedTree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Membership:
+    """What the ranges of a release are compared with.
+
+    Attributes:
+        index: None when it could not be read; then it is not compared.
+        excluded: Selectors of what a publisher leaves out: the logs up to the root's own watermarks.
+    """
+
+    store: Store
+    release: Release
+    snapshot: Snapshot
+    index: MemberIndex | None
+    excluded: tuple[Selectors, ...]
+    runs: Runs
+
+    @property
+    def borders(self) -> list[str]:
+        """Last sample id of each part of the snapshot."""
+        return borders_of(self.snapshot)
+
+
+def borders_of(snapshot: Snapshot) -> list[str]:
+    """Last sample id of each part."""
+    return [part.last_sample_id or "" for part in snapshot.parts]
+
+
+def compare_all(membership: Membership, pool: Executor, window: int, tally: Tally) -> Digest | None:
+    """Compare range after range, in parallel, and grow the ordered tree in order.
+
+    Returns:
+        The ordered root of what was seen; None when nothing was.
+    """
+    tree = OrderedTree()
+
+    def work(number: int) -> Bytes32:
+        compared = compare_range(membership, number)
+        tally.add(compared.spots)
+        return compared.seen.leaves
+
+    for leaves in in_order(pool, work, range(membership.runs.ranges), window):
+        tree.append(leaves)
+    if not tree.count:
+        return None
+    release = membership.release
+    return tree.ordered_root(release.tombstone_watermark, release.benchmark_fence)
+
+
+def compare_range(membership: Membership, number: int) -> Compared:
+    """Everything about one range: differences from the snapshot, and the member index."""
+    seen = gathered(membership.runs.get(number))
+    subject = membership.release.dataset_snapshot
+    try:
+        declared = _declared(membership, number)
+        compared = compare(declared, seen, subject, lambda shard: membership.release.shards[shard].id)
+    except FlawError as flaw:
+        ordered = seen.ordered(canonical_order(seen.ids, seen.context, seen.content))
+        compared = Compared(seen=ordered, spots=[Spot(code=flaw.code, subject=subject, detail=flaw.detail)])
+    return Compared(seen=compared.seen, spots=[*compared.spots, *_index_spots(membership, number, compared.seen)])
+
+
+def _declared(membership: Membership, number: int) -> Listed:
+    """Tuples that the snapshot declares in a range, without those that a publisher leaves out."""
+    borders = membership.borders
+    if number == len(borders):
+        return empty_listed()
+    lower = borders[number - 1] if number else None
+    listed = read_snapshot_part(membership.store, membership.snapshot.parts[number], lower)
+    out = np.zeros(len(listed), bool)
+    for selectors in membership.excluded:
+        if not selectors.empty:
+            out |= tuple_hits(selectors, listed.ids, listed.context[0], listed.context[1], listed.content)
+    return listed.where(~out)
+
+
+def _index_spots(membership: Membership, number: int, seen: Seen) -> list[Spot]:
+    index = membership.index
+    if index is None:
+        return []
+    subject = membership.release.objects.member_index.digest
+    try:
+        wrong = index_mismatches(_indexed(membership, index, number), seen)
+    except FlawError as flaw:
+        return [Spot(code=flaw.code, subject=subject, detail=flaw.detail)]
+    return [Spot(code=ErrorCode.MEMBER_INDEX, subject=subject, count=wrong)] if wrong else []
+
+
+def _indexed(membership: Membership, index: MemberIndex, number: int) -> Listed:
+    """Entries of the member index whose sample ids lie in a range."""
+    borders = membership.borders
+    lower = borders[number - 1] if number else None
+    upper = borders[number] if number < len(borders) else None
+    parts = [read_index_part(membership.store, part) for part in overlapping(index.parts, lower, upper)]
+    return concatenated([_within(part, lower, upper) for part in parts])
+
+
+def _within(listed: Listed, lower: str | None, upper: str | None) -> Listed:
+    start = 0 if lower is None else first_above(listed.ids, lower)
+    stop = len(listed) if upper is None else first_above(listed.ids, upper)
+    return listed if (start, stop) == (0, len(listed)) else _cut(listed, start, max(start, stop))
+
+
+def _cut(listed: Listed, start: int, stop: int) -> Listed:
+    source, version, split = (column.slice(start, stop - start) for column in listed.context)
+    places: tuple[Any, Any] | None = None
+    if listed.places is not None:
+        places = (listed.places[0][start:stop], listed.places[1][start:stop])
+    return Listed(
+        ids=listed.ids.slice(start, stop - start),
+        context=(source, version, split),
+        content=listed.content[start:stop],
+        places=places,
+    )

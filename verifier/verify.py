@@ -1,0 +1,265 @@
+"""verify: everything that can be wrong with a release, and a signed report of it. Source: schemas/SPEC.md#verification"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from shardrel.canonical import json
+from shardrel.digest import parse_digest
+from shardrel.errors import ErrorCode, FormatError, IntegrityError, NotFoundError
+from shardrel.gate.attestations import attach
+from shardrel.gate.evidence import gather
+from shardrel.gate.view import GateView
+from shardrel.records.descriptor import Descriptor
+from shardrel.records.fields import Record
+from shardrel.records.gate import Fence
+from shardrel.records.release import Release
+from shardrel.records.report import REPORT_PREDICATE, STATEMENT_PAYLOAD, SUMMARY_PREDICATE, LogRange, Report
+from shardrel.records.schema import RecordSchema
+from shardrel.records.snapshot import MemberIndex, Snapshot
+from shardrel.store.objects import get_by_digest, get_record
+from shardrel.store.port import Store
+from shardrel.trust.envelope import seal
+from shardrel.trust.signer import Signer
+from shardrel.trust.statement import statement
+from verifier import fences, manifest
+from verifier.logs import Logs, read_logs
+from verifier.membership import Membership, borders_of, compare_all
+from verifier.pool import in_order
+from verifier.provenance import check_provenance
+from verifier.report import Subject, report_of, summary_of
+from verifier.runs import Runs
+from verifier.shard import Scan, examine
+from verifier.tally import Spot, Tally
+
+R = TypeVar("R", bound=Record)
+Progress = Callable[[int, int], None]
+Splits = dict[str, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a verification needs of the world outside.
+
+    Attributes:
+        signer: A key of the policy's verifier role.
+        now: The time as RFC 3339 text, for people; no check reads it.
+        progress: Told (shards done, shards in all).
+        workers: Threads over shards and ranges.
+    """
+
+    signer: Signer
+    now: Callable[[], str]
+    progress: Progress
+    workers: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyResult:
+    """A signed verification.
+
+    Attributes:
+        report_digest: Of the envelope that holds the report.
+        summary_digest: Of the envelope that holds the SLSA verification summary.
+    """
+
+    report: Report
+    report_digest: str
+    summary_digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Declared:
+    """Records that a root names, each None where it could not be read."""
+
+    snapshot: Snapshot | None
+    schema: RecordSchema | None
+    index: MemberIndex | None
+
+
+def verify_release(store: Store, root: str, gate: GateView, *, world: World) -> VerifyResult:
+    """Verify a release from its root's digest, at the gate's fences of now.
+
+    A release that is bad in any way, or absent, gives a FAILED report.
+
+    Raises:
+        UnavailableError: The store does not answer; nothing is signed.
+        FormatError: ``format.not-a-record`` when ``root`` is no digest.
+        IntegrityError: ``gate.history-broken`` when a fence log is not what the gate says.
+
+    Effects: two envelopes about the root, report first; a crash leaves none or the report alone.
+    """
+    started, tally = world.now(), Tally()
+    # 1. The gate's logs, and the root by its digest.
+    logs = read_logs(store, gate.body)
+    release = _root(store, parse_digest(root), tally)
+    if release is not None:
+        tally.add(_manifest_spots(root, release, gate))
+        # 2. What the root names by descriptor.
+        declared = _declared(store, release, tally)
+        # 3. to 7. and 9. Every byte, and every member.
+        _inspect(store, root, release, declared, logs, world, tally)
+        # 8. Who says how it was made.
+        evidence = gather(store, root, gate.policy)
+        tally.add(check_provenance(root, release.dataset_snapshot, [seen.predicate for seen in evidence.provenance]))
+    report = report_of(
+        subject_of(root, gate),
+        tally.findings(),
+        kind="full",
+        shards=0 if release is None else len(release.shards),
+        records=0 if release is None else release.totals.records,
+        times=(started, world.now()),
+    )
+    return sign(store, report, gate, world.signer)
+
+
+def sign(store: Store, report: Report, gate: GateView, signer: Signer) -> VerifyResult:
+    """Sign and attach a report and its summary.
+
+    Effects: two envelopes about the root, report first.
+    """
+    sealed = seal(statement(report.root, REPORT_PREDICATE, report, report.dataset), STATEMENT_PAYLOAD, [signer])
+    digest = attach(store, report.root, sealed)
+    summary = summary_of(report, gate.body.policy.digest, digest)
+    sealed = seal(statement(report.root, SUMMARY_PREDICATE, summary, report.dataset), STATEMENT_PAYLOAD, [signer])
+    return VerifyResult(report=report, report_digest=digest, summary_digest=attach(store, report.root, sealed))
+
+
+def subject_of(root: str, gate: GateView, after: tuple[int, int] = (0, 0)) -> Subject:
+    """What a report is about: the root, the gate, and the log entries behind ``after``."""
+    body = gate.body
+    return Subject(
+        root=root,
+        dataset=body.dataset,
+        gate_id=body.gate_id,
+        gate_sequence=body.sequence,
+        tombstones=_range(body.tombstones, after[0]),
+        benchmarks=_range(body.benchmarks, after[1]),
+    )
+
+
+def _range(fence: Fence, after: int) -> LogRange:
+    if fence.watermark <= after or fence.log is None:
+        return LogRange(first=0, last=0, log=None)
+    return LogRange(first=after + 1, last=fence.watermark, log=fence.log.digest)
+
+
+def _root(store: Store, root: str, tally: Tally) -> Release | None:
+    with _noted(tally, root):
+        return json.decode(get_by_digest(store, root), Release)
+    return None
+
+
+@contextmanager
+def _noted(tally: Tally, subject: str) -> Iterator[None]:
+    """Turn what is wrong with bytes into a finding about ``subject``."""
+    try:
+        yield
+    except (NotFoundError, IntegrityError, FormatError) as err:
+        tally.add([Spot(code=err.code, subject=subject, detail=err.message)])
+
+
+def _manifest_spots(root: str, release: Release, gate: GateView) -> Sequence[Spot]:
+    return [
+        *manifest.against_gate(root, release, gate.body),
+        *manifest.named_objects(root, release),
+        *manifest.shard_list(root, release),
+    ]
+
+
+def _declared(store: Store, release: Release, tally: Tally) -> _Declared:
+    objects = release.objects
+    return _Declared(
+        snapshot=_named(store, objects.snapshot, Snapshot, tally),
+        schema=_named(store, objects.record_schema, RecordSchema, tally),
+        index=_named(store, objects.member_index, MemberIndex, tally),
+    )
+
+
+def _named(store: Store, descriptor: Descriptor, kind: type[R], tally: Tally) -> R | None:
+    with _noted(tally, descriptor.digest):
+        if descriptor.size > json.MAX_RECORD_BYTES:
+            raise FormatError(ErrorCode.FORMAT_TOO_LARGE, "a record is larger than a record may be")
+        return get_record(store, descriptor, kind)
+    return None
+
+
+def _inspect(
+    store: Store, root: str, release: Release, declared: _Declared, logs: Logs, world: World, tally: Tally
+) -> None:
+    snapshot, index = declared.snapshot, declared.index
+    usable = _check_records(root, release, snapshot, index, tally)
+    with tempfile.TemporaryDirectory(prefix="shardrel-verify-") as folder, ThreadPoolExecutor(world.workers) as pool:
+        runs = Runs(Path(folder), borders_of(snapshot) if snapshot is not None and usable else [])
+        splits = None
+        if declared.schema is not None:
+            scan = _scan(store, release, declared.schema, logs)
+            splits = _shards(scan, runs, pool, world, tally)
+        tally.add(manifest.totals(root, release, splits))
+        if snapshot is None or not usable:
+            return
+        membership = Membership(
+            store=store, release=release, snapshot=snapshot, index=index, runs=runs, excluded=_excluded(release, logs)
+        )
+        ordered_root = compare_all(membership, pool, 2 * world.workers, tally)
+    if splits is not None and ordered_root != release.ordered_member_tuple_root:
+        tally.add([Spot(code=ErrorCode.ORDERED_ROOT, subject=root)])
+
+
+def _check_records(
+    root: str, release: Release, snapshot: Snapshot | None, index: MemberIndex | None, tally: Tally
+) -> bool:
+    """Whether the snapshot's parts can be used as ranges."""
+    if index is not None:
+        tally.add(manifest.member_index(index, release, release.objects.member_index.digest))
+    if snapshot is None:
+        return False
+    tally.add(manifest.against_snapshot(root, release, snapshot))
+    wrong = list(manifest.snapshot_parts(snapshot, release.dataset_snapshot))
+    tally.add(wrong)
+    return not wrong
+
+
+def _scan(store: Store, release: Release, schema: RecordSchema, logs: Logs) -> Scan:
+    return Scan(
+        store=store,
+        release=release,
+        schema=schema,
+        tombstones=fences.tombstones(logs.tombstones, json.MAX_INTEGER),
+        benchmarks=fences.benchmarks(logs.benchmarks, json.MAX_INTEGER),
+    )
+
+
+def _excluded(release: Release, logs: Logs) -> tuple[fences.Selectors, ...]:
+    """What the publisher leaves out: what both logs name up to the root's own watermarks."""
+    return (
+        fences.tombstones(logs.tombstones, release.tombstone_watermark),
+        fences.benchmarks(logs.benchmarks, release.benchmark_fence),
+    )
+
+
+def _shards(scan: Scan, runs: Runs, pool: ThreadPoolExecutor, world: World, tally: Tally) -> Splits | None:
+    """Examine every shard; records and tokens by split, or None when one could not be read."""
+
+    def work(number: int) -> Splits | None:
+        examined = examine(scan, scan.release.shards[number])
+        tally.add(examined.spots)
+        if examined.run is None:
+            return None
+        runs.put(number, examined.run)
+        return examined.splits
+
+    total: Splits = {}
+    complete = True
+    count = len(scan.release.shards)
+    for done, splits in enumerate(in_order(pool, work, range(count), 2 * world.workers), start=1):
+        complete = complete and splits is not None
+        for name, (records, tokens) in (splits or {}).items():
+            before = total.get(name, (0, 0))
+            total[name] = (before[0] + records, before[1] + tokens)
+        world.progress(done, count)
+    return total if complete else None
