@@ -9,6 +9,7 @@ from shardrel.digest import Domain, digest_of, domain_hash, lp
 from shardrel.errors import ConflictError, ErrorCode, NotFoundError, RefusedError
 from shardrel.gate.call import Call, perform
 from shardrel.gate.facts import Evidence
+from shardrel.gate.run_records import find_record
 from shardrel.gate.view import read_gate
 from shardrel.records.checkpoint import CommitRecord
 from shardrel.records.gate import Closed, Head
@@ -47,11 +48,14 @@ def read_run(store: Store, dataset: str, run: str) -> RunState:
     """Read an open run from the gate.
 
     Raises:
-        NotFoundError: ``gate.no-such-run``: never started, or ended.
+        NotFoundError: ``gate.no-such-run``.
+        RefusedError: ``gate.run-ended``.
     """
-    body = read_gate(store, dataset).state.body
+    body = read_gate(store, dataset).body
     found = body.runs.get(run)
     if found is None:
+        if find_record(store, run) is not None:
+            raise RefusedError(ErrorCode.GATE_RUN_ENDED, "the run has ended", run=run)
         raise NotFoundError(ErrorCode.GATE_NO_RUN, "the gate has no open run of this id", run=run)
     return RunState(
         run_id=run,

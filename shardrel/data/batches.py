@@ -11,6 +11,7 @@ import torch
 from shardrel.data import ledger
 from shardrel.data.order import SampleOrder, Samples, batch_at, rank_part, samples_of
 from shardrel.data.shards import ShardReader
+from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records.checkpoint import Cut
 
 
@@ -66,18 +67,22 @@ def batches(
 
 
 def column_tensor(column: Any) -> torch.Tensor:
-    """A number, bool or fixed-size list column without nulls as one tensor, shape (n, …).
+    """A column of numbers, bools or fixed-size lists of them, without nulls, as one tensor of shape (n, …).
 
     Raises:
-        ValueError: The column has nulls or isn't of such a type.
+        InvalidInputError: ``input.column-type``.
     """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     shape = [len(array)]
-    while pa.types.is_fixed_size_list(array.type):
+    while pa.types.is_fixed_size_list(array.type) and not array.null_count:
         shape.append(array.type.list_size)
         array = array.flatten()
-    if array.null_count or array.type.num_fields:
-        raise ValueError("only columns of numbers or fixed-size lists without nulls become one tensor")
+    kind = array.type
+    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if array.null_count or not number:
+        raise InvalidInputError(
+            ErrorCode.INPUT_COLUMN_TYPE, "only numbers and fixed-size lists without nulls become one tensor"
+        )
     return torch.from_numpy(np.array(array.to_numpy(zero_copy_only=False))).reshape(shape)
 
 

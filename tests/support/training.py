@@ -1,0 +1,84 @@
+"""A published, admitted release and an open run on it, ready to be trained on."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from publisher.options import PublishOptions
+from shardrel.canonical import json
+from shardrel.gate import admit, runs
+from shardrel.gate.attestations import attach
+from shardrel.gate.call import Call
+from shardrel.gate.view import read_gate
+from shardrel.records.release import Release
+from shardrel.records.report import APPROVAL_PREDICATE, REPORT_PREDICATE, STATEMENT_PAYLOAD
+from shardrel.store.objects import get_by_digest
+from shardrel.store.port import Store
+from shardrel.trust.envelope import seal
+from shardrel.trust.keys import SigningKey
+from shardrel.trust.statement import statement
+from tests.support.gates import a_report, an_approval
+from tests.support.publishing import NOW, Publishing
+
+RUN = "run-1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingWorld:
+    """What a job needs to start."""
+
+    store: Store
+    dataset: str
+    root: str
+    run: str
+    release: Release
+    keys: dict[str, SigningKey]
+
+    @property
+    def signer(self) -> SigningKey:
+        """The runner's key."""
+        return self.keys["admin"]
+
+    def call(self) -> Call:
+        """A call of the gate by the administrator."""
+        return Call(signers=[self.signer], recorded_at=NOW, operation_id=None, pending=None)
+
+
+def texts_table(count: int) -> pa.Table:
+    """Records of two splits: a text that holds its own number, and a number."""
+    return pa.table(
+        {
+            "id": [f"s{n:05d}" for n in range(count)],
+            "split": ["test" if n % 5 == 0 else "train" for n in range(count)],
+            "text": [f"{n:05d}:" + "abcdefghij"[n % 10] * (n % 40) for n in range(count)],
+            "number": pa.array(range(count), pa.int64()),
+        }
+    )
+
+
+def training_world(store: Store, folder: Path, *, records: int = 60, shards: int = 5, run: str = RUN) -> TrainingWorld:
+    """Publish, attest, approve, admit as ``prod`` and start a run."""
+    source = folder / "texts.parquet"
+    pq.write_table(texts_table(records), source)
+    publishing = Publishing(store=store)
+    publishing.init()
+    root = publishing.publish(publishing.snapshot([source]), [source], PublishOptions(shards=shards)).root
+    _attest(publishing, root)
+    call = Call(signers=[publishing.keys["admin"]], recorded_at=NOW, operation_id=None, pending=None)
+    admit.admit(store, publishing.dataset, root, "prod", call)
+    runs.start(store, publishing.dataset, "prod", call, run_id=run)
+    release = json.decode(get_by_digest(store, root), Release)
+    return TrainingWorld(
+        store=store, dataset=publishing.dataset, root=root, run=run, release=release, keys=publishing.keys
+    )
+
+
+def _attest(publishing: Publishing, root: str) -> None:
+    store, keys = publishing.store, publishing.keys
+    body = read_gate(store, publishing.dataset).body
+    report = statement(root, REPORT_PREDICATE, a_report(body, root), "root")
+    attach(store, root, seal(report, STATEMENT_PAYLOAD, [keys["verifier"]]))
+    approval = statement(root, APPROVAL_PREDICATE, an_approval(body, root), "root")
+    attach(store, root, seal(approval, STATEMENT_PAYLOAD, [keys["approver"]]))
