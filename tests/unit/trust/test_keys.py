@@ -1,0 +1,141 @@
+"""Keys and the folder that keeps them."""
+
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_der_public_key,
+)
+
+from shardrel.errors import ErrorCode, InvalidInputError, TrustError
+from shardrel.records.policy import PublicKey
+from shardrel.trust import keyring
+from shardrel.trust.keys import Scheme, check_public, from_pem, generate, key_id, verifies
+
+SCHEMES: tuple[Scheme, ...] = ("ed25519", "ecdsa-sha2-nistp256")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_key_verifies_its_own_signatures_and_no_others(scheme: Scheme) -> None:
+    key, other = generate("one", scheme), generate("two", scheme)
+    signature = key.sign(b"data")
+    assert verifies(key.public, signature, b"data")
+    assert not verifies(key.public, signature, b"datb")
+    assert not verifies(other.public, signature, b"data")
+    assert not verifies(key.public, b"", b"data")
+
+
+def test_a_private_key_does_not_show_itself() -> None:
+    key = generate("one")
+    assert "private" not in repr(key)
+
+
+def test_another_encoding_of_a_key_is_refused() -> None:
+    """Else one key could be listed under two ids and meet a threshold of two."""
+    key = generate("one", "ecdsa-sha2-nistp256")
+    public = load_der_public_key(bytes.fromhex(key.public.public))
+    assert isinstance(public, ec.EllipticCurvePublicKey)
+    point = public.public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
+    head = bytes.fromhex("3039301306072a8648ce3d020106082a8648ce3d030107032200")
+    compressed = PublicKey(name="one", scheme="ecdsa-sha2-nistp256", public=(head + point).hex())
+    with pytest.raises(InvalidInputError) as caught:
+        check_public(compressed)
+    assert caught.value.code == ErrorCode.INPUT_KEY
+
+
+def test_a_key_of_another_scheme_is_refused() -> None:
+    key = generate("one")
+    with pytest.raises(InvalidInputError):
+        check_public(PublicKey(name="one", scheme="ecdsa-sha2-nistp256", public=key.public.public))
+
+
+def test_an_rsa_key_is_refused() -> None:
+    pem = rsa.generate_private_key(65537, 2048).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    with pytest.raises(TrustError) as caught:
+        from_pem("rsa", pem)
+    assert caught.value.code == ErrorCode.TRUST_KEY_FILE
+
+
+def test_a_keyring_is_private_and_keeps_its_keys(tmp_path: Path) -> None:
+    folder = tmp_path / "keys"
+    first = keyring.ensure(folder)
+    assert keyring.ensure(folder) == first
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {path.name: path.stat().st_mode & 0o777 for path in folder.glob("*.pem")} == {
+        f"{name}.pem": 0o600 for name in keyring.DEFAULT_NAMES
+    }
+    assert keyring.names(folder) == sorted(keyring.DEFAULT_NAMES)
+    assert keyring.load(folder, "admin").public == first["admin"]
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_key_is_never_replaced(tmp_path: Path) -> None:
+    keyring.save(tmp_path / "keys", generate("one"))
+    with pytest.raises(InvalidInputError) as caught:
+        keyring.save(tmp_path / "keys", generate("one"))
+    assert caught.value.code == ErrorCode.INPUT_KEY
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
+def test_a_private_key_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "keys"
+    keyring.ensure(folder, ("one",))
+    (folder / "one.pem").chmod(mode)
+    with pytest.raises(TrustError) as caught:
+        keyring.load(folder, "one")
+    assert caught.value.code == ErrorCode.TRUST_KEY_FILE
+
+
+def test_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "keys"
+    folder.mkdir(mode=0o700)
+    folder.chmod(0o770)
+    with pytest.raises(TrustError):
+        keyring.ensure(folder)
+
+
+def test_a_linked_private_key_is_refused(tmp_path: Path) -> None:
+    keyring.ensure(tmp_path / "keys", ("one",))
+    (tmp_path / "two.pem").symlink_to(tmp_path / "keys" / "one.pem")
+    with pytest.raises(TrustError):
+        keyring.load_file(tmp_path / "two.pem")
+
+
+def test_a_passphrase_is_needed_and_has_to_be_right(tmp_path: Path) -> None:
+    key = generate("one")
+    keyring.save(tmp_path / "keys", key, passphrase=b"open")
+    assert keyring.load(tmp_path / "keys", "one", passphrase=b"open").public == key.public
+    for wrong in (None, b"shut"):
+        with pytest.raises(TrustError) as caught:
+            keyring.load(tmp_path / "keys", "one", passphrase=wrong)
+        assert caught.value.code == ErrorCode.TRUST_KEY_FILE
+
+
+def test_a_missing_key_is_the_callers_mistake(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        keyring.load(tmp_path, "nobody")
+    assert caught.value.code == ErrorCode.INPUT_KEY
+
+
+def test_a_public_record_that_a_crash_left_out_is_derived(tmp_path: Path) -> None:
+    key = generate("one")
+    keyring.save(tmp_path / "keys", key)
+    (tmp_path / "keys" / "one.pub.json").unlink()
+    assert keyring.public(tmp_path / "keys", "one") == key.public
+    assert keyring.load_public_file(tmp_path / "keys" / "one.pub.json") == key.public
+
+
+def test_a_name_cannot_leave_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError):
+        keyring.load(tmp_path, "../one")
+
+
+def test_the_id_is_the_digest_of_the_key_and_not_of_its_name() -> None:
+    key = generate("one").public
+    renamed = PublicKey(name="two", scheme=key.scheme, public=key.public)
+    assert key_id(key) == key_id(renamed)
