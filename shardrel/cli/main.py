@@ -6,7 +6,26 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from shardrel.cli import admit, approve, digest, init, keys, policy, probe, pull
+from shardrel.cli import (
+    admit,
+    approve,
+    checkpoint,
+    digest,
+    fence,
+    init,
+    keys,
+    log,
+    policy,
+    probe,
+    publish,
+    pull,
+    revoke,
+    rollback,
+    snapshot,
+    status,
+    verify,
+)
+from shardrel.cli import run as runs
 from shardrel.cli.border import guarded
 from shardrel.cli.output import Result
 from shardrel.cli.settings import group, verb
@@ -43,13 +62,29 @@ def _build_group(text: str, verbs: dict[str, _Verb]) -> typer.Typer:
 
 _VERBS: dict[str, _Verb] = {
     "init": init.init,
+    "snapshot": snapshot.snapshot,
     "digest": digest.digest,
+    "publish": publish.publish,
+    "verify": verify.verify,
     "approve": approve.approve,
     "admit": admit.admit,
+    "rollback": rollback.rollback,
+    "fence": fence.fence,
+    "revoke": revoke.revoke,
+    "status": status.status,
+    "log": log.log,
     "pull": pull.pull,
     "probe": probe.probe,
 }
 _GROUPS: dict[str, tuple[str, dict[str, _Verb]]] = {
+    "run": (
+        "A training job's admission and its life.",
+        {"start": runs.start, "show": runs.show, "renew": runs.renew, "finish": runs.finish, "cancel": runs.cancel},
+    ),
+    "checkpoint": (
+        "What a run has committed.",
+        {"list": checkpoint.list_checkpoints, "show": checkpoint.show, "preflight": checkpoint.preflight},
+    ),
     "keys": ("Local private keys.", {"make": keys.make, "show": keys.show}),
     "policy": ("Who may say what.", {"show": policy.show, "set": policy.set_policy}),
 }

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+_WIDE = 10_000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """Rows for people."""
@@ -57,7 +60,8 @@ def write_result(result: Result, *, as_json: bool) -> None:
 def _write_human(result: Result) -> None:
     from rich.console import Console
 
-    console = Console(highlight=False, soft_wrap=True)
+    # Wider than any table: a digest that is broken over two lines cannot be copied.
+    console = Console(highlight=False, soft_wrap=True, width=_WIDE)
     colour = "green" if result.status == 0 else "red"
     console.print(result.headline, style=f"bold {colour}", markup=False)
     width = max((len(name) for name, _ in result.facts), default=0)
@@ -75,7 +79,7 @@ def _rich_table(table: Table) -> Any:
 
     shown = RichTable(title=table.title, box=SIMPLE, title_justify="left")
     for column in table.columns:
-        shown.add_column(column, overflow="fold", no_wrap=False)
+        shown.add_column(column, no_wrap=True)
     for row in table.rows:
         shown.add_row(*[Text(str(cell)) for cell in row])
     return shown

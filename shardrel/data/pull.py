@@ -42,15 +42,15 @@ def pull_release(
         IntegrityError: when bytes are not what the root manifest says.
         InvalidInputError: ``input.invalid`` for an unknown split or a folder that can't be written.
 
-    Effects: ``root.json``, ``record-schema.json`` and a file a shard, each created by a rename after it was checked;
+    Effects: ``.release/root.json``, ``.release/record-schema.json`` and a file a shard, each created by a rename after it was checked;
         a file that is there with the right bytes is left alone, so an interrupted pull goes on.
     """
     manifest = get_by_digest(store, root)
     release = json.decode(manifest, Release)
     effective_split(release, split)
     schema = get_record(store, release.objects.record_schema, RecordSchema)
-    _write(folder / "root.json", manifest)
-    _write(folder / "record-schema.json", json.encode(schema))
+    _write(folder / ".release" / "root.json", manifest)
+    _write(folder / ".release" / "record-schema.json", json.encode(schema))
     sizes: list[tuple[int, int]] = []
     for shard in release.shards:
         sizes.append(_pull_shard(store, shard, folder, schema, split))

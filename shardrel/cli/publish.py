@@ -1,0 +1,119 @@
+"""``shardrel publish``: shards, member index, root manifest and provenance, to staging."""
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shardrel import clock
+from shardrel.cli.access import full_digest, the_store
+from shardrel.cli.arguments import Workers
+from shardrel.cli.fencing import selectors_upto
+from shardrel.cli.output import Result, meter
+from shardrel.cli.settings import Settings
+from shardrel.cli.signing import signers, the_gate
+from shardrel.errors import ErrorCode, InvalidInputError
+
+if TYPE_CHECKING:
+    from publisher.options import PublishResult
+    from shardrel.records.release import Compression
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}
+
+
+def publish(
+    settings: Settings,
+    snapshot: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="Digest of the snapshot.")],
+    source: Annotated[list[str], typer.Option("--source", metavar="SOURCE", help="Where its records are; repeatable.")],
+    shards: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of shards.")] = None,
+    shard_size: Annotated[
+        str | None, typer.Option(metavar="BYTES", help="About how big a shard is, decoded, e.g. 64MiB.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the sharding.")] = 0,
+    compression: Annotated[
+        str, typer.Option(metavar="CODEC", help="zstd:LEVEL, gzip:LEVEL, snappy, lz4, none.")
+    ] = "zstd:3",
+    workers: Workers = 2,
+) -> Result:
+    """Write a release of a snapshot. Interrupted and run again, it goes on; it ends at the same root."""
+    from publisher.options import PublishOptions
+    from publisher.publish import World
+    from publisher.publish import publish as write_release
+    from shardrel.canonical import json
+    from shardrel.records.snapshot import Snapshot
+    from shardrel.store.objects import get_by_digest
+
+    if shards is not None and shard_size is not None:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "say --shards or --shard-size, not both")
+    digest = full_digest(snapshot)
+    size = {} if shard_size is None else {"shard_bytes": read_size(shard_size)}
+    options = PublishOptions(
+        shards=shards, seed=seed, compression=read_compression(compression), workers=workers, **size
+    )
+    store = the_store(settings)
+    view = the_gate(settings, store)
+    [signer, *_] = signers(settings, view.policy, "publisher")
+    declared = json.decode(get_by_digest(store, digest), Snapshot)
+    fences = selectors_upto(store, view, declared.tombstone_watermark, declared.benchmark_fence)
+    with meter("publish", quiet=settings.as_json) as progress:
+        world = World(signer=signer, now=clock.now_utc, progress=progress)
+        named = fences.tombstones | fences.benchmarks
+        done = write_release(store, digest, source, options, fences=named, world=world)
+    return _shown(done)
+
+
+def _shown(done: "PublishResult") -> Result:
+    return Result(
+        data={
+            "root": done.root,
+            "contentDigest": done.content_digest,
+            "state": done.state,
+            "shards": done.shards,
+            "records": done.records,
+            "excluded": done.excluded,
+            "storedBytes": done.stored_bytes,
+            "alreadyPresent": done.already_present,
+        },
+        headline=f"{done.shards} shards with {done.records:,} records are {done.state}",
+        facts=[
+            ("root", done.root),
+            ("content", done.content_digest),
+            ("stored bytes", f"{done.stored_bytes:,}"),
+            ("excluded", done.excluded),
+            ("already there", done.already_present),
+        ],
+    )
+
+
+def read_size(text: str) -> int:
+    """A number of bytes: plain, or with K, M, G (also KiB, MiB, GiB), which are powers of 1,024.
+
+    Raises:
+        InvalidInputError: ``input.invalid``.
+    """
+    found = re.fullmatch(r"([1-9][0-9]{0,14}) ?([KMG]?)(?:i?B)?", text)
+    if found is None:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "a size is a number of bytes such as 67108864 or 64MiB")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def read_compression(text: str) -> "Compression":
+    """A codec, and its level where it has one.
+
+    Raises:
+        InvalidInputError: ``input.invalid``.
+    """
+    import msgspec
+
+    from shardrel.records.release import Compression
+
+    codec, _, level = text.partition(":")
+    low, high = _LEVELS.get(codec, (0, 0))
+    if level and not (level.isascii() and level.isdigit() and low <= int(level) <= high):
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{codec} has levels {low} to {high}" if high else "no levels")
+    chosen = int(level) if level else {"zstd": 3, "gzip": 6}.get(codec)
+    try:
+        return msgspec.convert({"codec": codec, "level": chosen}, Compression)
+    except msgspec.ValidationError as err:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "a codec is zstd, gzip, snappy, lz4 or none") from err

@@ -1,0 +1,87 @@
+"""``shardrel run``: a training job's admission and its life."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shardrel.cli.access import the_store
+from shardrel.cli.arguments import Alias, ExpectGeneration, OperationId, RunId
+from shardrel.cli.output import Result
+from shardrel.cli.settings import Settings
+from shardrel.cli.signing import call_as, the_gate
+
+if TYPE_CHECKING:
+    from shardrel.gate.runs import RunView
+
+
+def start(
+    settings: Settings,
+    alias: Alias,
+    run_id: Annotated[str | None, typer.Option("--run-id", metavar="ID", help="Its name; one is made without.")] = None,
+    expect_generation: ExpectGeneration = None,
+    operation_id: OperationId = None,
+) -> Result:
+    """Start a run on what the alias points to now; nothing in it reads the alias again."""
+    from shardrel.gate.runs import start as begin
+
+    store = the_store(settings)
+    caller = call_as(settings, the_gate(settings, store), "runner", operation_id=operation_id)
+    return _shown(begin(store, settings.dataset, alias, caller, run_id=run_id, expect_generation=expect_generation))
+
+
+def show(settings: Settings, run: RunId) -> Result:
+    """Show a run as the gate has it now."""
+    from shardrel.gate.runs import show as read
+
+    return _shown(read(the_store(settings), settings.dataset, run))
+
+
+def renew(settings: Settings, run: RunId, operation_id: OperationId = None) -> Result:
+    """Open a new permit for the run's own root at today's fences."""
+    from shardrel.gate.runs import renew as again
+
+    store = the_store(settings)
+    caller = call_as(settings, the_gate(settings, store), "runner", operation_id=operation_id)
+    return _shown(again(store, settings.dataset, run, caller))
+
+
+def finish(settings: Settings, run: RunId, operation_id: OperationId = None) -> Result:
+    """End a run that did what it was for; it no longer pins its root."""
+    from shardrel.gate.runs import finish as end
+
+    store = the_store(settings)
+    caller = call_as(settings, the_gate(settings, store), "runner", operation_id=operation_id)
+    return _shown(end(store, settings.dataset, run, caller))
+
+
+def cancel(settings: Settings, run: RunId, operation_id: OperationId = None) -> Result:
+    """End a run that is given up, such as one whose root has a hit."""
+    from shardrel.gate.runs import cancel as end
+
+    store = the_store(settings)
+    caller = call_as(settings, the_gate(settings, store), "runner", operation_id=operation_id)
+    return _shown(end(store, settings.dataset, run, caller))
+
+
+def _shown(run: "RunView") -> Result:
+    import msgspec
+
+    return Result(
+        data={
+            "runId": run.run_id,
+            "alias": run.alias,
+            "root": run.root,
+            "generation": run.generation,
+            "permit": run.permit,
+            "state": run.state,
+            "closed": msgspec.to_builtins(run.closed),
+            "head": msgspec.to_builtins(run.head),
+        },
+        headline=f"Run {run.run_id} is {run.state}",
+        facts=[
+            ("root", run.root),
+            ("alias", f"{run.alias} at generation {run.generation}"),
+            ("permit", run.permit or "none"),
+            ("checkpoint", "none" if run.head is None else f"generation {run.head.generation}, step {run.head.step}"),
+        ],
+    )

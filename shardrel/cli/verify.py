@@ -1,0 +1,107 @@
+"""``shardrel verify``: the independent verification, and what follows from a FAILED one."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shardrel import clock
+from shardrel.cli.access import the_root, the_store
+from shardrel.cli.arguments import Root, Workers
+from shardrel.cli.output import Result, Table, meter
+from shardrel.cli.settings import Settings
+from shardrel.cli.signing import call, role_keys, signers, the_gate
+from shardrel.errors import ShardrelError
+
+if TYPE_CHECKING:
+    from shardrel.gate.view import GateView
+    from shardrel.store.port import Store
+    from verifier.verify import VerifyResult
+
+_SHOWN = 20
+REASON = "verification.failed"
+
+
+def verify(
+    settings: Settings,
+    root: Root,
+    workers: Workers = 2,
+    fences_only: Annotated[
+        bool, typer.Option("--fences-only", help="Only the log entries since the last report of this root.")
+    ] = False,
+) -> Result:
+    """Verify a release from its digest alone, at the gate's fences of now, and sign what was seen."""
+    from verifier.verify import World, verify_release
+
+    store = the_store(settings)
+    view = the_gate(settings, store)
+    digest = the_root(root, list(view.body.candidates))
+    [signer, *_] = signers(settings, view.policy, "verifier")
+    with meter("verify", quiet=settings.as_json) as progress:
+        world = World(signer=signer, now=clock.now_utc, progress=progress, workers=workers)
+        check = verify_release
+        done = check(store, digest, view, world=world)
+    return _shown(done, _revoked(settings, store, view, done))
+
+
+def _revoked(settings: Settings, store: "Store", view: "GateView", done: "VerifyResult") -> dict[str, Any] | None:
+    """Hand a FAILED report of a root that the gate knows to the gate, where a local key may.
+
+    Hits alone revoke nothing: the fence that they rest on refuses the root by itself, and says more.
+    """
+    from shardrel.gate.revoke import revoke
+
+    report = done.report
+    hits = report.counts.tombstone_hits + report.counts.benchmark_hits
+    candidate = view.body.candidates.get(report.root)
+    keys = role_keys(settings, view.policy, ["governor"])
+    only_hits = hits > 0 and hits == report.findings_total
+    if report.verdict == "PASSED" or candidate is None or candidate.state == "INVALID" or not keys or only_hits:
+        return None
+    try:
+        gone = revoke(store, settings.dataset, report.root, REASON, call(keys, settings), report=done.report_digest)
+    except ShardrelError as err:
+        # The verdict stands whatever the gate answers; a person has to see both.
+        return {"state": None, "error": {"code": err.code.value, "message": err.message}}
+    return {"state": gone.state, "closedPermits": list(gone.closed_permits)}
+
+
+def _shown(done: "VerifyResult", revoked: dict[str, Any] | None) -> Result:
+    import msgspec
+
+    report = done.report
+    findings = msgspec.to_builtins(report.findings)
+    counts = msgspec.to_builtins(report.counts)
+    wrong = [(name, number) for name, number in counts.items() if number]
+    return Result(
+        data={
+            "root": report.root,
+            "verdict": report.verdict,
+            "kind": report.kind,
+            "counts": counts,
+            "findings": findings,
+            "findingsTotal": report.findings_total,
+            "report": done.report_digest,
+            "summary": done.summary_digest,
+            "shards": report.shards,
+            "records": report.records,
+            "tombstones": msgspec.to_builtins(report.tombstones),
+            "benchmarks": msgspec.to_builtins(report.benchmarks),
+            "revocation": revoked,
+        },
+        headline=f"{report.verdict}: {report.shards} shards, {report.records:,} records",
+        facts=[("root", report.root), ("report", done.report_digest), *wrong, *_said(revoked)],
+        tables=[_table(findings)] if findings else [],
+        status=0 if report.verdict == "PASSED" else 1,
+    )
+
+
+def _said(revoked: dict[str, Any] | None) -> list[tuple[str, object]]:
+    if revoked is None:
+        return []
+    return [("the gate", f"the root is {revoked['state']}" if revoked["state"] else revoked["error"]["message"])]
+
+
+def _table(findings: list[dict[str, Any]]) -> Table:
+    rows = [(f["code"], f["count"], f["subject"], f["detail"] or "") for f in findings[:_SHOWN]]
+    more = f" (the first {_SHOWN} of {len(findings)})" if len(findings) > _SHOWN else ""
+    return Table(title=f"Findings{more}", columns=["code", "count", "about", ""], rows=rows)
