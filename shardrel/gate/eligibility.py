@@ -14,7 +14,7 @@ from shardrel.gate.facts import Evidence, Refuse, SeenApproval, SeenReport, refu
 from shardrel.records.gate import Candidate, Fence, GateBody
 from shardrel.records.policy import Policy
 from shardrel.records.report import LogRange, Report
-from shardrel.trust.policy import members
+from shardrel.trust.policy import is_met, members
 
 _Position = tuple[int, int]
 
@@ -130,8 +130,9 @@ def _not_verified(
         )
     if any(seen.report.counts.tombstone_hits or seen.report.counts.benchmark_hits for seen in trusted):
         return refuse(ErrorCode.PERMIT_HIT, "a report counts members of this root that a fence names", root=root)
-    if not any(_passed(seen.report) and seen.report.kind == "full" for seen in trusted):
-        return refuse(ErrorCode.GATE_NOT_VERIFIED, "no trusted verifier says that this root passed", root=root)
+    full = [seen.key_ids for seen in trusted if seen.report.kind == "full" and _passed(seen.report)]
+    if not is_met(policy.roles.verifier, frozenset().union(*full)):
+        return refuse(ErrorCode.GATE_NOT_VERIFIED, "too few trusted verifiers say that this root passed", root=root)
     return refuse(
         ErrorCode.GATE_FENCES,
         "the root passed, but not at the gate's fences of now; run: shardrel verify ROOT --fences-only",
