@@ -31,9 +31,7 @@ from shardrel.records.schema import (
 
 MAX_DEPTH = 64
 
-_UTC = frozenset(
-    ["UTC", "Etc/UTC", "+00:00", "Z", "Zulu", "Etc/Zulu", "UCT", "Etc/UCT", "Universal", "Etc/Universal"]
-)
+_UTC = frozenset(["UTC", "Etc/UTC", "+00:00", "Z", "Zulu", "Etc/Zulu", "UCT", "Etc/UCT", "Universal", "Etc/Universal"])
 _EXTENSION_NAME = b"ARROW:extension:name"
 _EXTENSION_PARAMETERS = b"ARROW:extension:metadata"
 
@@ -101,9 +99,7 @@ def _extension(arrow: Any, path: str, depth: int) -> tuple[LogicalType, Extensio
     if inner is not None:
         raise _unsupported(path, "an extension type over another extension type")
     metadata = _exported_metadata(pa.field("", arrow))
-    return storage, Extension(
-        name=arrow.extension_name, parameters=metadata.get(_EXTENSION_PARAMETERS, b"").hex()
-    )
+    return storage, Extension(name=arrow.extension_name, parameters=metadata.get(_EXTENSION_PARAMETERS, b"").hex())
 
 
 def _declared(arrow_field: Any, path: str) -> Extension | None:

@@ -149,9 +149,7 @@ def _rows_of_elements(cells: list[Part], elements: int, offsets: npt.NDArray[np.
     return Varying(offsets=offsets_of(joined)[offsets], data=joined.buffers()[2] or pa.py_buffer(b""))
 
 
-def _packed(
-    values: Any, logical: LogicalType, width: int, offsets: npt.NDArray[np.int64], path: str
-) -> list[Part]:
+def _packed(values: Any, logical: LogicalType, width: int, offsets: npt.NDArray[np.int64], path: str) -> list[Part]:
     """Elements of lists without null elements: a zero byte, then a slice of the values as they lie."""
     parts = [_flags(np.diff(offsets) > 0, 0)]
     if width:

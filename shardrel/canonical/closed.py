@@ -40,4 +40,4 @@ def _closed(info: mi.Type, seen: set[type]) -> bool:
 def _bounded(info: mi.IntType) -> bool:
     low = info.ge if info.ge is not None else info.gt
     high = info.le if info.le is not None else info.lt
-    return low is not None and high is not None and -MAX_INTEGER <= low and high <= MAX_INTEGER
+    return low is not None and high is not None and low >= -MAX_INTEGER and high <= MAX_INTEGER

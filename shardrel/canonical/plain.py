@@ -87,9 +87,7 @@ def list_ranges(array: Any) -> tuple[Offsets, Any]:
     arrow = array.type
     if at.is_fixed_size_list(arrow):
         size = arrow.list_size
-        return np.arange(len(array) + 1, dtype=np.int64) * size, _child(
-            array, array.offset * size, len(array) * size
-        )
+        return np.arange(len(array) + 1, dtype=np.int64) * size, _child(array, array.offset * size, len(array) * size)
     if at.is_list_view(arrow) or at.is_large_list_view(arrow):
         return _view_ranges(array)
     offsets = offsets_of(array).astype(np.int64)
@@ -159,9 +157,7 @@ def map_ranges(array: Any) -> tuple[Offsets, Any, Any]:
 
 def _plain_map(array: Any) -> Any:
     offsets, keys, items = map_ranges(array)
-    return pa.MapArray.from_arrays(
-        pa.array(offsets.astype(np.int32)), plain(keys), plain(items), mask=null_mask(array)
-    )
+    return pa.MapArray.from_arrays(pa.array(offsets.astype(np.int32)), plain(keys), plain(items), mask=null_mask(array))
 
 
 def _plain_struct(array: Any) -> Any:

@@ -86,14 +86,14 @@ def _sizes(array: Any) -> Sizes | int:
 def _is_bytes(arrow: Any) -> bool:
     views = at.is_string_view(arrow) or at.is_binary_view(arrow)
     texts = at.is_string(arrow) or at.is_large_string(arrow)
-    return bool(views or texts or at.is_binary(arrow) or at.is_large_binary(arrow)) and not at.is_fixed_size_binary(arrow)
+    return bool(views or texts or at.is_binary(arrow) or at.is_large_binary(arrow))
 
 
 def _byte_sizes(array: Any) -> Sizes:
     if at.is_string_view(array.type) or at.is_binary_view(array.type):
         # A view is 16 bytes, and the first four are the length.
         views = np.frombuffer(array.buffers()[1] or b"", np.int32, len(array) * 4, array.offset * 16)
-        return views[::4] * valid_mask(array).astype(np.int64)
+        return views[::4].astype(np.int64) * valid_mask(array)
     return np.diff(offsets_of(array)).astype(np.int64)
 
 
@@ -101,8 +101,8 @@ def _dictionary_sizes(array: Any) -> Sizes | int:
     values = _sizes(array.dictionary)
     if isinstance(values, int) or len(values) == 0:
         return values if isinstance(values, int) else 1
-    index = array.indices.fill_null(0).to_numpy()
-    return values[index]
+    sizes = values[array.indices.fill_null(0).to_numpy()]
+    return np.where(valid_mask(array.indices), sizes, 1) if array.indices.null_count else sizes
 
 
 def _run_sizes(array: Any) -> Sizes | int:
@@ -118,9 +118,15 @@ def _nested_sizes(array: Any) -> Sizes:
         return _OVERHEAD + _ranges(offsets, _sizes(keys)) + _ranges(offsets, _sizes(items))
     if at.is_list_view(arrow) or at.is_large_list_view(arrow):
         starts, lengths = view_spans(array)
-        return _OVERHEAD + _between(starts, starts + lengths, _sizes(array.values))
+        return _OVERHEAD + _between(starts, starts + lengths, _element_sizes(array.values))
     offsets, values = list_ranges(array)
-    return _OVERHEAD + _ranges(offsets, _sizes(values))
+    return _OVERHEAD + _ranges(offsets, _element_sizes(values))
+
+
+def _element_sizes(values: Any) -> Sizes | int:
+    """Elements of one width are packed without tags."""
+    sizes = _sizes(values)
+    return max(1, sizes - 1) if isinstance(sizes, int) else sizes
 
 
 def _ranges(offsets: Sizes, sizes: Sizes | int) -> Sizes:

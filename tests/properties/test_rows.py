@@ -107,5 +107,3 @@ def value_of(array: Any, row: int) -> Any:
 
 def raw(array: Any, row: int) -> bytes:
     return reference_rows.fixed_body(array, row, reference_rows.fixed_width(array.type) or 0)
-
-

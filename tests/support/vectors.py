@@ -125,9 +125,7 @@ def _dictionary(described: Described) -> Any:
 
 
 def _runs(described: Described) -> Any:
-    return pa.RunEndEncodedArray.from_arrays(
-        pa.array(described["ends"], pa.int32()), build_array(described["values"])
-    )
+    return pa.RunEndEncodedArray.from_arrays(pa.array(described["ends"], pa.int32()), build_array(described["values"]))
 
 
 def _struct(described: Described) -> Any:

@@ -173,7 +173,9 @@ def test_files_that_differ_in_more_are_a_conflict(left: RecordSchema, right: Rec
     assert refused.value.context["column"] == column
 
 
-@pytest.mark.parametrize("kind", [*LEAVES, pa.list_(pa.int8(), 3), pa.map_(pa.string(), pa.list_(pa.date64()))], ids=str)
+@pytest.mark.parametrize(
+    "kind", [*LEAVES, pa.list_(pa.int8(), 3), pa.map_(pa.string(), pa.list_(pa.date64()))], ids=str
+)
 def test_the_logical_arrow_type_says_all_that_the_logical_type_says(kind: Any) -> None:
     schema = one(kind)
     assert one(logical_arrow_type(schema.fields[0])) == schema
