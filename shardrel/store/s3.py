@@ -62,14 +62,15 @@ class S3Settings:
 class S3Store:
     """A bucket, or a prefix in one, versioned or not. Threads may share it, forked processes may not.
 
-    Credentials, region and endpoint come from the usual AWS configuration; ``endpoint_url`` wins over it.
+    Args:
+        client: What ``connect`` gave for the same settings.
     """
 
-    def __init__(self, bucket: str, prefix: str, *, endpoint_url: str | None, settings: S3Settings) -> None:
+    def __init__(self, bucket: str, prefix: str, *, client: Any, settings: S3Settings) -> None:
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
         self._settings = settings
-        self._client = _make_client(endpoint_url, settings)
+        self._client = client
 
     @property
     def url(self) -> str:
@@ -293,7 +294,14 @@ class S3Store:
             ) from err
 
 
-def _make_client(endpoint_url: str | None, settings: S3Settings) -> Any:
+def connect(endpoint_url: str | None, settings: S3Settings) -> Any:
+    """A client that sends each request once.
+
+    Credentials, region and endpoint come from the usual AWS configuration; ``endpoint_url`` wins over it.
+
+    Raises:
+        InvalidInputError: ``input.invalid``.
+    """
     config = Config(
         retries={"total_max_attempts": 1},
         connect_timeout=settings.connect_timeout,

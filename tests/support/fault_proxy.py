@@ -32,12 +32,14 @@ class Response:
 
     Attributes:
         cut: Send only so many bytes of the body, then hang up; None sends all.
+        declared: Whether the length is sent; without it the body ends where the connection does.
     """
 
     status: int
     headers: dict[str, str]
     body: bytes
     cut: int | None = None
+    declared: bool = True
 
 
 Forward = Callable[[Request], Response]
@@ -61,6 +63,11 @@ class FaultProxy:
     def on(self, method: str, action: Action, times: int = 1) -> None:
         """Add a step."""
         self.script.append((method, action, times))
+
+    def reset(self) -> None:
+        """Forget the script and what was sent."""
+        self.script.clear()
+        self.requests.clear()
 
     def sent(self, method: str) -> list[Request]:
         """What clients sent with one method."""
@@ -108,6 +115,11 @@ def truncate(keep: Callable[[int], int]) -> Action:
         return replace(response, cut=keep(len(response.body)))
 
     return act
+
+
+def without_length(request: Request, forward: Forward) -> Response:
+    """The answer does not say how long its body is."""
+    return replace(forward(request), declared=False)
 
 
 def before(hook: Callable[[], object], action: Action) -> Action:
@@ -169,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = _handle  # noqa: N815
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *args: object) -> None:
         """Tests look at ``requests`` instead."""
 
     def _forward(self, request: Request) -> Response:
@@ -192,7 +204,11 @@ class _Handler(BaseHTTPRequestHandler):
             if name.lower() not in ("transfer-encoding", "connection", "content-length"):
                 self.send_header(name, value)
         length = {name.lower(): value for name, value in response.headers.items()}.get("content-length")
-        self.send_header("Content-Length", length if self.command == "HEAD" and length else str(len(response.body)))
+        if response.declared:
+            self.send_header("Content-Length", length if self.command == "HEAD" and length else str(len(response.body)))
+        else:
+            self.send_header("Connection", "close")
+            self.close_connection = True
         self.end_headers()
         self.wfile.write(response.body if response.cut is None else response.body[: response.cut])
         if response.cut is not None:

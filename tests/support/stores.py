@@ -2,8 +2,9 @@
 
 import uuid
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -57,6 +58,14 @@ def moto(moto_process: "S3Server", monkeypatch: pytest.MonkeyPatch) -> "S3Server
     return use(moto_process, monkeypatch)
 
 
+@cache
+def client_of(endpoint_url: str, read_timeout: float = 60) -> Any:
+    """Making a client is slow, and a client keeps nothing of a test."""
+    from shardrel.store.s3 import connect
+
+    return connect(endpoint_url, quick_settings(read_timeout))
+
+
 def quick_settings(read_timeout: float = 60) -> "S3Settings":
     """Short pauses: what a test shows never depends on how long a client waits."""
     from shardrel.store.s3 import S3Settings
@@ -66,12 +75,12 @@ def quick_settings(read_timeout: float = 60) -> "S3Settings":
     )
 
 
-def s3_store(bucket: str, *, endpoint_url: str | None = None, settings: "S3Settings | None" = None) -> "S3Store":
-    """A store under a prefix of its own."""
+def s3_store(bucket: str, endpoint_url: str, *, read_timeout: float = 60) -> "S3Store":
+    """A store under a prefix of its own. The environment must have the server's credentials."""
     from shardrel.store.s3 import S3Store
 
     prefix = f"test-{uuid.uuid4().hex[:12]}"
-    return S3Store(bucket, prefix, endpoint_url=endpoint_url, settings=settings or quick_settings())
+    return S3Store(bucket, prefix, client=client_of(endpoint_url, read_timeout), settings=quick_settings(read_timeout))
 
 
 def make_store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Store:
@@ -82,4 +91,4 @@ def make_store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Sto
         return LocalStore(tmp_path / "store")
     name, _, versioned = kind.partition("-")
     server: S3Server = request.getfixturevalue(name)
-    return s3_store(server.versioned if versioned else server.plain)
+    return s3_store(server.versioned if versioned else server.plain, server.endpoint_url)

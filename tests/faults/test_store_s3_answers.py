@@ -1,0 +1,402 @@
+"""What the S3 store makes of lost, wrong and late answers. A proxy makes them; moto stands behind it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from threading import Event
+
+import pytest
+
+from shardrel.digest import digest_of
+from shardrel.errors import ErrorCode, IntegrityError, NotFoundError, UnavailableError
+from shardrel.store.layout import commit_key, gate_key, object_key, run_key
+from shardrel.store.objects import get, put
+from shardrel.store.port import AlreadyPresent, Conflict, Lost, ObjectKey, Token, Unknown, Written
+from shardrel.store.probe import Effort, probe
+from shardrel.store.s3 import S3Settings, S3Store, connect
+from tests.support.fault_proxy import (
+    Action,
+    FaultProxy,
+    Forward,
+    Request,
+    Response,
+    answer,
+    answer_after,
+    before,
+    fault_proxy,
+    ignore_conditions,
+    lose_answer,
+    lose_request,
+    pass_on,
+    truncate,
+    without_length,
+)
+from tests.support.seaweed import S3Server
+from tests.support.stores import client_of, quick_settings, s3_store
+
+STATE = gate_key("data")
+RECORD = run_key("run-1")
+ATTEMPTS = quick_settings().attempts
+FOREVER = 1000
+
+
+@pytest.fixture(scope="module")
+def running_proxy(moto_process: S3Server) -> Iterator[FaultProxy]:
+    with fault_proxy(moto_process.endpoint_url) as running:
+        yield running
+
+
+@pytest.fixture
+def proxy(running_proxy: FaultProxy, moto: S3Server) -> FaultProxy:
+    running_proxy.reset()
+    return running_proxy
+
+
+@pytest.fixture(params=["plain", "versioned"])
+def store(request: pytest.FixtureRequest, proxy: FaultProxy) -> S3Store:
+    return s3_store(request.param, proxy.url)
+
+
+@pytest.fixture
+def plain(proxy: FaultProxy) -> S3Store:
+    return s3_store("plain", proxy.url)
+
+
+def rival(store: S3Store, moto: S3Server) -> S3Store:
+    """Another writer of the same keys, whose requests no fault hits."""
+    bucket, _, prefix = store.url.removeprefix("s3://").partition("/")
+    return S3Store(bucket, prefix, client=client_of(moto.endpoint_url), settings=quick_settings())
+
+
+def swapped(store: S3Store, data: bytes, expected: Token | None) -> Token:
+    outcome = store.swap(STATE, data, expected)
+    assert isinstance(outcome, Written)
+    return outcome.token
+
+
+def bytes_at(store: S3Store, key: ObjectKey, version: str | None = None) -> bytes | None:
+    stored = store.read(key, max_bytes=1000, version=version)
+    return None if stored is None else stored.data
+
+
+@pytest.mark.parametrize("fault", [lose_answer, answer_after(500, "InternalError"), answer_after(503, "SlowDown")])
+@pytest.mark.parametrize("size", [10, 2 << 20])
+def test_a_create_whose_answer_is_lost_was_written_once(
+    store: S3Store, proxy: FaultProxy, fault: Action, size: int
+) -> None:
+    proxy.on("PUT", fault)
+    written = store.create(RECORD, bytes(size))
+    assert isinstance(written, Written)
+    assert store.create(RECORD, bytes(size)) == AlreadyPresent(written.version)
+    stored = store.read(RECORD, max_bytes=size, version=written.version)
+    assert stored is not None
+    assert stored.token == written.token
+
+
+@pytest.mark.parametrize("fault", [lose_answer, answer_after(500, "InternalError"), answer_after(503, "SlowDown")])
+def test_a_swap_whose_answer_is_lost_was_written_once(store: S3Store, proxy: FaultProxy, fault: Action) -> None:
+    token = swapped(store, b"1", None)
+    proxy.on("PUT", fault)
+    written = store.swap(STATE, b"2", token)
+    assert isinstance(written, Written)
+    assert bytes_at(store, STATE, written.version) == b"2"
+    swapped(store, b"3", written.token)
+
+
+def test_a_lost_request_is_sent_again_under_its_write_id(store: S3Store, proxy: FaultProxy) -> None:
+    proxy.on("PUT", lose_request)
+    assert isinstance(store.create(RECORD, b"1"), Written)
+    proxy.on("PUT", answer(500, "InternalError"))
+    assert isinstance(store.swap(STATE, b"1", None), Written)
+    ids = [request.headers["x-amz-meta-shardrel-write-id"] for request in proxy.sent("PUT")]
+    assert ids[0] == ids[1] != ids[2] == ids[3]
+
+
+def test_a_create_that_another_writer_beat_is_judged_by_its_bytes(
+    store: S3Store, proxy: FaultProxy, moto: S3Server
+) -> None:
+    other = rival(store, moto)
+    proxy.on("PUT", before(lambda: other.create(RECORD, b"theirs"), lose_request))
+    assert store.create(RECORD, b"ours") == Conflict()
+    key = commit_key("run-1", 1)
+    proxy.on("PUT", before(lambda: other.create(key, b"same"), lose_request))
+    assert isinstance(store.create(key, b"same"), AlreadyPresent)
+
+
+def test_a_swap_that_never_landed_is_lost_when_the_winner_replaced_the_same_bytes(
+    store: S3Store, proxy: FaultProxy, moto: S3Server
+) -> None:
+    token = swapped(store, b"1", None)
+    proxy.on("PUT", before(lambda: rival(store, moto).swap(STATE, b"theirs", token), lose_request))
+    assert store.swap(STATE, b"ours", token) == Lost()
+
+
+def test_a_first_swap_that_never_landed_is_lost_when_the_winner_made_the_key(
+    store: S3Store, proxy: FaultProxy, moto: S3Server
+) -> None:
+    proxy.on("PUT", before(lambda: rival(store, moto).swap(STATE, b"theirs", None), lose_request))
+    assert store.swap(STATE, b"ours", None) == Lost()
+
+
+def test_a_swap_that_landed_and_was_superseded_is_unknown_and_never_lost(
+    store: S3Store, proxy: FaultProxy, moto: S3Server
+) -> None:
+    token, other = swapped(store, b"1", None), rival(store, moto)
+    proxy.on("PUT", lose_answer)
+    proxy.on("HEAD", before(lambda: supersede(other), pass_on))
+    assert isinstance(store.swap(STATE, b"ours", token), Unknown)
+
+
+def supersede(store: S3Store) -> None:
+    stored = store.read(STATE, max_bytes=10)
+    assert stored is not None
+    assert stored.data == b"ours"
+    swapped(store, b"theirs", stored.token)
+
+
+def test_a_write_that_is_never_answered_is_unknown_and_nothing_is_cleaned_up(store: S3Store, proxy: FaultProxy) -> None:
+    token = swapped(store, b"1", None)
+    proxy.on("PUT", lose_request, FOREVER)
+    assert isinstance(store.swap(STATE, b"2", token), Unknown)
+    assert isinstance(store.create(RECORD, b"1"), Unknown)
+    assert proxy.sent("DELETE") == []
+
+
+def test_a_write_that_cannot_be_read_back_is_unknown(store: S3Store, proxy: FaultProxy) -> None:
+    proxy.on("PUT", lose_answer, 2)
+    proxy.on("HEAD", lose_request, FOREVER)
+    assert isinstance(store.create(RECORD, b"1"), Unknown)
+    assert isinstance(store.swap(STATE, b"1", None), Unknown)
+
+
+@pytest.mark.parametrize(("status", "code"), [(409, "ConditionalRequestConflict"), (503, "SlowDown")])
+def test_ask_again_is_asked_again_and_signed_anew(store: S3Store, proxy: FaultProxy, status: int, code: str) -> None:
+    proxy.on("PUT", answer(status, code), ATTEMPTS - 1)
+    assert isinstance(store.create(RECORD, b"1"), Written)
+    proxy.on("PUT", answer(status, code), ATTEMPTS - 1)
+    assert isinstance(store.swap(STATE, b"1", None), Written)
+    assert len(proxy.sent("PUT")) == 2 * ATTEMPTS
+
+
+@pytest.mark.parametrize(("status", "code"), [(409, "ConditionalRequestConflict"), (503, "SlowDown")])
+def test_ask_again_for_ever_ends_in_contention(plain: S3Store, proxy: FaultProxy, status: int, code: str) -> None:
+    proxy.on("PUT", answer(status, code), FOREVER)
+    for write in (lambda: plain.create(RECORD, b"1"), lambda: plain.swap(STATE, b"1", None)):
+        with pytest.raises(UnavailableError) as failed:
+            write()
+        assert failed.value.code is ErrorCode.STORE_CONTENTION
+    assert len(proxy.sent("PUT")) == 2 * ATTEMPTS
+
+
+def test_not_found_to_a_swap_means_absent_and_makes_nothing(plain: S3Store, proxy: FaultProxy) -> None:
+    assert plain.swap(STATE, b"1", Token("0123")) == Lost()
+    assert len(proxy.sent("PUT")) == 1
+    assert bytes_at(plain, STATE) is None
+
+
+@pytest.mark.parametrize("code", ["AccessDenied", "RequestTimeTooSkewed", "SignatureDoesNotMatch"])
+def test_denied_access_fails_at_once(plain: S3Store, proxy: FaultProxy, code: str) -> None:
+    calls: dict[str, Callable[[], object]] = {
+        "PUT": lambda: plain.create(RECORD, b"1"),
+        "GET": lambda: plain.read(RECORD, max_bytes=1),
+    }
+    for method, call in calls.items():
+        proxy.on(method, answer(403, code), FOREVER)
+        with pytest.raises(UnavailableError) as failed:
+            call()
+        assert failed.value.code is ErrorCode.STORE_DENIED
+        assert len(proxy.sent(method)) == 1
+
+
+@pytest.mark.parametrize("fault", [lose_request, answer(503, "SlowDown"), answer(500, "InternalError")])
+def test_reads_are_sent_again_within_a_bound(plain: S3Store, proxy: FaultProxy, fault: Action) -> None:
+    plain.create(RECORD, b"1")
+    proxy.on("GET", fault, ATTEMPTS - 1)
+    assert bytes_at(plain, RECORD) == b"1"
+    proxy.on("GET", fault, ATTEMPTS)
+    with pytest.raises(UnavailableError):
+        plain.read(RECORD, max_bytes=1)
+
+
+@pytest.mark.parametrize("keep", [lambda n: n - 1, lambda n: n // 2, lambda n: 0], ids=["N-1", "N/2", "0"])
+def test_a_body_that_ends_early_is_read_again(store: S3Store, proxy: FaultProxy, keep: Callable[[int], int]) -> None:
+    data = bytes(range(256)) * 1000
+    written = store.create(RECORD, data)
+    assert isinstance(written, Written)
+    for version in (None, written.version):
+        proxy.on("GET", truncate(keep), ATTEMPTS - 1)
+        stored = store.read(RECORD, max_bytes=len(data), version=version)
+        assert stored is not None
+        assert stored.data == data
+
+
+def test_a_body_that_always_ends_early_is_unavailable(plain: S3Store, proxy: FaultProxy) -> None:
+    plain.create(RECORD, bytes(100))
+    proxy.on("GET", truncate(lambda n: n - 1), FOREVER)
+    with pytest.raises(UnavailableError) as failed:
+        plain.read(RECORD, max_bytes=100)
+    assert failed.value.code is ErrorCode.STORE_UNAVAILABLE
+
+
+def test_a_server_that_stalls_is_left(proxy: FaultProxy) -> None:
+    patient, hasty = s3_store("plain", proxy.url), s3_store("plain", proxy.url, read_timeout=0.2)
+    patient.create(RECORD, b"1")
+    released = Event()
+
+    def stall(request: Request, forward: Forward) -> None:
+        released.wait(10)
+
+    proxy.on("GET", stall, FOREVER)
+    with pytest.raises(UnavailableError):
+        hasty.read(RECORD, max_bytes=1)
+    proxy.on("PUT", stall, FOREVER)
+    assert isinstance(hasty.create(RECORD, b"1"), Unknown)
+    released.set()
+
+
+def test_a_body_without_a_length_is_bounded(plain: S3Store, proxy: FaultProxy) -> None:
+    data = bytes(3 << 20)
+    plain.create(RECORD, data)
+    proxy.on("GET", without_length, FOREVER)
+    stored = plain.read(RECORD, max_bytes=len(data))
+    assert stored is not None
+    assert stored.data == data
+    with pytest.raises(IntegrityError) as refused:
+        plain.read(RECORD, max_bytes=len(data) - 1)
+    assert refused.value.code is ErrorCode.STORAGE_TOO_LARGE
+
+
+def pages_of(size: int) -> Callable[[Request, Forward], Response]:
+    return lambda request, forward: forward(replace(request, path=f"{request.path}&max-keys={size}"))
+
+
+def rewritten(change: Callable[[bytes], bytes]) -> Callable[[Request, Forward], Response]:
+    def act(request: Request, forward: Forward) -> Response:
+        response = pages_of(2)(request, forward)
+        return replace(response, body=change(response.body))
+
+    return act
+
+
+def test_a_listing_goes_on_to_its_last_page(plain: S3Store, proxy: FaultProxy) -> None:
+    keys = [commit_key("run-1", number) for number in range(5)]
+    for key in keys:
+        plain.create(key, b"")
+    proxy.on("GET", pages_of(2), FOREVER)
+    assert sorted(plain.list("runs/")) == keys
+    assert len(proxy.sent("GET")) == 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda body: body.replace(b"NextContinuationToken", b"NoSuchToken"),
+        lambda body: (
+            body.split(b"<NextContinuationToken>")[0]
+            + b"<NextContinuationToken>again</NextContinuationToken>"
+            + body.split(b"</NextContinuationToken>")[-1]
+        ),
+    ],
+    ids=["no token", "the same token"],
+)
+def test_a_listing_that_breaks_off_stops_the_work(
+    plain: S3Store, proxy: FaultProxy, change: Callable[[bytes], bytes]
+) -> None:
+    for number in range(5):
+        plain.create(commit_key("run-1", number), b"")
+    proxy.on("GET", rewritten(change), FOREVER)
+    with pytest.raises(UnavailableError):
+        list(plain.list("runs/"))
+
+
+def test_the_probe_refuses_a_server_that_ignores_conditions(plain: S3Store, proxy: FaultProxy) -> None:
+    proxy.on("PUT", ignore_conditions, FOREVER)
+    verdict = probe(plain, Effort(racers=2, rounds=1, listed=3))
+    assert verdict.verdict == "FAILED"
+    failed = {check.name for check in verdict.checks if not check.ok}
+    assert {"create-second-refused", "create-race", "swap-stale-lost", "swap-absent-lost", "swap-race"} <= failed
+    with pytest.raises(UnavailableError) as refused:
+        verdict.require()
+    assert refused.value.code is ErrorCode.STORAGE_NOT_CONFORMANT
+
+
+def test_a_server_that_ignores_versions_has_none(proxy: FaultProxy) -> None:
+    store = s3_store("versioned", proxy.url)
+    first = store.swap(STATE, b"1", None)
+    assert isinstance(first, Written)
+    swapped(store, b"2", first.token)
+    proxy.on("GET", lambda request, forward: forward(replace(request, path=request.path.partition("?")[0])), FOREVER)
+    assert bytes_at(store, STATE, first.version) is None
+    assert bytes_at(store, STATE) == b"2"
+
+
+@pytest.mark.parametrize("etag", [None, '"0123-3"', '"no md5 at all"', "bare"])
+def test_an_etag_is_only_a_token(plain: S3Store, proxy: FaultProxy, etag: str | None) -> None:
+    """A PUT without an ETag is read back; any other ETag is taken as it is."""
+
+    def act(request: Request, forward: Forward) -> Response:
+        response = forward(request)
+        headers = {name: value for name, value in response.headers.items() if name.lower() != "etag"}
+        return replace(response, headers=headers if etag is None else {**headers, "ETag": etag})
+
+    proxy.on("PUT", act)
+    written = plain.create(RECORD, b"1")
+    assert isinstance(written, Written)
+    if etag is None:
+        assert bytes_at(plain, RECORD, written.version) == b"1"
+    else:
+        assert written.version == "etag:" + etag.strip('"')
+
+
+def test_a_server_that_stores_the_frame_of_a_body_is_found_out(plain: S3Store, proxy: FaultProxy) -> None:
+    def frame(request: Request, forward: Forward) -> Response:
+        return forward(replace(request, body=b"6\r\n" + request.body + b"\r\n0\r\nx-amz-checksum:AA==\r\n"))
+
+    proxy.on("PUT", frame)
+    descriptor, _ = put(plain, b"framed", "text/plain")
+    with pytest.raises((IntegrityError, NotFoundError)) as refused:
+        get(plain, descriptor)
+    assert refused.value.code in (ErrorCode.STORAGE_TOO_LARGE, ErrorCode.STORAGE_SIZE, ErrorCode.STORAGE_DIGEST)
+
+
+def test_bodies_are_sent_unframed_with_their_digest(plain: S3Store, proxy: FaultProxy) -> None:
+    plain.create(object_key(digest_of(b"body")), b"body")
+    (request,) = proxy.sent("PUT")
+    assert request.body == b"body"
+    assert request.headers["X-Amz-Content-SHA256"] == digest_of(b"body").removeprefix("sha256:")
+    assert "chunked" not in request.headers.get("Content-Encoding", "")
+
+
+@pytest.mark.usefixtures("moto")
+def test_a_bucket_that_does_not_exist_is_unavailable(moto: S3Server) -> None:
+    store = s3_store("no-such-bucket", moto.endpoint_url)
+    for call in (
+        lambda: store.read(RECORD, max_bytes=1),
+        lambda: store.create(RECORD, b"1"),
+        lambda: list(store.list("")),
+    ):
+        with pytest.raises(UnavailableError) as failed:
+            call()
+        assert failed.value.code is ErrorCode.STORE_UNAVAILABLE
+
+
+@pytest.mark.usefixtures("moto")
+def test_a_server_that_is_not_there_is_unavailable_and_not_unknown() -> None:
+    store = s3_store("plain", "http://127.0.0.1:9")
+    for call in (
+        lambda: store.read(RECORD, max_bytes=1),
+        lambda: store.create(RECORD, b"1"),
+        lambda: store.swap(STATE, b"1", None),
+    ):
+        with pytest.raises(UnavailableError) as failed:
+            call()
+        assert failed.value.code is ErrorCode.STORE_UNAVAILABLE
+
+
+def test_without_credentials_access_is_denied(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    settings = S3Settings(attempts=1)
+    store = S3Store("plain", "", client=connect(moto.endpoint_url, settings), settings=settings)
+    with pytest.raises(UnavailableError) as failed:
+        store.read(RECORD, max_bytes=1)
+    assert failed.value.code is ErrorCode.STORE_DENIED
