@@ -1,0 +1,57 @@
+"""Files that broke other tools: equal ones keep one digest, unequal ones do not, broken ones are refused."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from publisher.digest import digest_file
+from shardrel.errors import InvalidInputError
+from tests.support.cases import broken, encodings
+from tests.support.cases.model import FileCase, parquet
+from tests.support.process import peak_memory
+
+CASES: list[Callable[[], FileCase]] = [
+    encodings.wide_text, encodings.dictionaries, encodings.twin_names, encodings.lists, encodings.floats,
+    encodings.times, encodings.numbers, encodings.labels,
+    broken.parquet_files, broken.json_frames, broken.arrow_files,
+]  # fmt: skip
+DIGESTS: dict[str, Callable[[Path], Any]] = {"publisher": digest_file}
+
+
+@pytest.mark.parametrize("by", DIGESTS)
+@pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
+def test_a_digest_tells_what_a_reader_could_see_and_nothing_else(
+    make: Callable[[], FileCase], by: str, tmp_path: Path
+) -> None:
+    case = make()
+    case.write(tmp_path)
+    sound = {name: DIGESTS[by](tmp_path / name) for name in case.files if name not in case.refused}
+    logical = {name: digest.logical_digest for name, digest in sound.items()}
+    schemas = {name: digest.schema_digest for name, digest in sound.items()}
+
+    assert all(len({logical[name] for name in group}) == 1 for group in case.same)
+    assert all(len({logical[name] for name in group}) == len(group) for group in case.differ)
+    assert all(len({schemas[name] for name in group}) == 1 for group in case.one_schema)
+    assert all(len({schemas[name] for name in group}) == len(group) for group in case.other_schema)
+    assert {name: sound[name].records for name in case.records} == case.records
+    for name, code in case.refused.items():
+        with pytest.raises(InvalidInputError) as refusal:
+            DIGESTS[by](tmp_path / name)
+        assert (name, refusal.value.code) == (name, code)
+        assert refusal.value.context["path"] == str(tmp_path / name)
+
+
+def test_text_of_two_gib_in_a_file_of_a_few_kib_is_digested_in_far_less_memory(tmp_path: Path) -> None:
+    rows, value = 2100, "many words " * 95_326
+    repeated = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([value]))
+    big = pa.table({"id": pa.array(range(rows), pa.int64()), "text": repeated})
+    limits = {"dictionary_pagesize_limit": 1 << 24, "write_statistics": False}
+    (tmp_path / "big.parquet").write_bytes(parquet(big, compression="zstd", store_schema=False, **limits))
+    assert rows * len(value) > 2**31
+
+    peak = peak_memory("from publisher.digest import digest_file; digest_file({!r})", str(tmp_path / "big.parquet"))
+
+    assert peak < 2**30
