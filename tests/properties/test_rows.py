@@ -17,7 +17,8 @@ few = settings(deadline=None, max_examples=150, suppress_health_check=list(Healt
 
 
 def encode(table: Any) -> list[bytes]:
-    return RowEncoder(record_schema(table.schema)).encode(table).rows.to_pylist()
+    rows: list[bytes] = RowEncoder(record_schema(table.schema)).encode(table).rows.to_pylist()
+    return rows
 
 
 @few

@@ -107,7 +107,7 @@ def body(array: Any, row: int) -> bytes:
         return struct.pack("<Q", end - start) + elements(array.values.slice(start, end - start))
     width = fixed_width(arrow)
     if width is None:
-        data = array[row].as_buffer().to_pybytes()
+        data: bytes = array[row].as_buffer().to_pybytes()
         return struct.pack("<Q", len(data)) + data
     return fixed_body(array, row, width)
 

@@ -19,16 +19,16 @@ VECTORS = plain_json.loads((Path(__file__).parents[3] / "fixtures/canonical/json
 DIGEST = "sha256:" + "ab" * 32
 
 
-class Sample(Record, kw_only=True):
+class Sample(Record, frozen=True, kw_only=True):
     digest: DigestField
     records: Count
 
 
-class Notes(Record, kw_only=True):
+class Notes(Record, frozen=True, kw_only=True):
     notes: dict[str, str]
 
 
-def by_name(vectors: list[dict[str, Any]]) -> Any:
+def by_name(vectors: list[dict[str, Any]]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("vector", vectors, ids=lambda vector: vector["name"])
 
 
@@ -118,19 +118,19 @@ def test_the_quick_way_back_accepts_exactly_the_canonical_bytes(notes: dict[str,
             json.decode(by_code_point, Notes)
 
 
-class Wide(Record, kw_only=True):
+class Wide(Record, frozen=True, kw_only=True):
     count: int
 
 
-class Loose(Record, kw_only=True):
+class Loose(Record, frozen=True, kw_only=True):
     share: float
 
 
-class Unknown(Record, kw_only=True):
+class Unknown(Record, frozen=True, kw_only=True):
     what: Any
 
 
-class Bounded(Record, kw_only=True):
+class Bounded(Record, frozen=True, kw_only=True):
     count: Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
     inner: tuple["Bounded", ...]
 
