@@ -96,7 +96,13 @@ def train(group: Group, options: argparse.Namespace) -> None:
 def say(group: Group, event: str, **facts: Any) -> None:
     """One line an event, by rank 0."""
     if group.rank == 0:
-        print(json.dumps({"event": event, **facts}), flush=True)
+        write_line({"event": event, **facts})
+
+
+def write_line(facts: dict[str, Any]) -> None:
+    """In one write, since ranks share the output."""
+    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.flush()
 
 
 def note_samples(group: Group, options: argparse.Namespace, batch: StepBatch) -> None:
@@ -145,7 +151,7 @@ def main(arguments: list[str]) -> int:
             train(group, options)
         except ShardrelError as err:
             facts = {"code": err.code, "message": err.message, "ranks": err.context.get("ranks")}
-            print(json.dumps({"event": "failed", "rank": group.rank, **facts}), flush=True)
+            write_line({"event": "failed", "rank": group.rank, **facts})
             return err.exit_status
     return 0
 
