@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from shardrel.errors import ErrorCode
-from verifier.rows import weight
+from verifier.layout import weight
 from verifier.structure import FlawError
 
 BATCH_BYTES = 32 * 1024 * 1024

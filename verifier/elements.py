@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records import schema as rs
 from verifier.pieces import Bytes, Fixed, Mask
 
@@ -35,6 +36,9 @@ def fixed_bytes(kind: rs.LogicalType, values: Any, present: Mask | None) -> Fixe
     width = fixed_width(kind)
     if width is None:
         raise TypeError("a type without a fixed width has no byte matrix")
+    if isinstance(kind, rs.DecimalType):
+        values = _wide_decimal(kind, values)
+        _check_digits(values, present)
     return Fixed(_matrix(kind, values, width), present)
 
 
@@ -42,8 +46,6 @@ def _matrix(kind: rs.LogicalType, values: Any, width: int) -> Bytes:
     count = len(values)
     if isinstance(kind, rs.BoolType):
         values = values.cast(pa.uint8())
-    elif isinstance(kind, rs.DecimalType):
-        values = _wide_decimal(kind, values)
     elif not isinstance(kind, rs.FixedBinaryType) and values.type.bit_width != 8 * width:
         # An int32 of seconds and the like never needs this; other clothes of one logical type have one width.
         raise TypeError("an array of another width than its logical type")
@@ -57,3 +59,11 @@ def _wide_decimal(kind: rs.DecimalType, values: Any) -> Any:
     if kind.precision > 38:
         return values if pt.is_decimal256(values.type) else values.cast(pa.decimal256(kind.precision, kind.scale))
     return values if pt.is_decimal128(values.type) else values.cast(pa.decimal128(kind.precision, kind.scale))
+
+
+def _check_digits(values: Any, present: Mask | None) -> None:
+    shown = values if present is None or present.all() else values.filter(pa.array(present))
+    try:
+        shown.validate(full=True)
+    except pa.ArrowInvalid as err:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "a decimal has more digits than its precision") from err

@@ -52,13 +52,15 @@ def _flat_type(kind: rs.LogicalType) -> Any:
         case rs.FloatType(bits=bits):
             return _FLOATS[bits]
         case rs.DecimalType(precision=precision, scale=scale):
-            return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
+            # Parquet has no decimals whose scale is negative or above the precision: their unscaled integers.
+            written = scale if 0 <= scale <= precision else 0
+            return pa.decimal128(precision, written) if precision <= 38 else pa.decimal256(precision, written)
         case rs.StringType():
             return pa.string()
         case rs.BinaryType():
             return pa.binary()
         case rs.FixedBinaryType(size=size):
-            return pa.binary(size)
+            return pa.binary(size) if size else pa.binary()
     return _time_type(kind)
 
 
@@ -80,12 +82,15 @@ def _time_type(kind: Any) -> Any:
 def fits(kind: rs.LogicalType, values: Any) -> bool:
     """Whether a column holds only values of its logical type, where its physical type allows more.
 
-    That is lists of another size than the declared one and decimals with more digits than declared.
+    That is lists of another size than the declared one, decimals with more digits than declared and
+    fixed binary values of no bytes that have some.
     Values hidden under a null do not count.
     """
     match kind:
         case rs.DecimalType():
             return _digits_fit(values)
+        case rs.FixedBinaryType(size=0):
+            return not (pc.max(pc.binary_length(values)).as_py() or 0)
         case rs.ListType(element=element, size=size):
             sized = size is None or not pc.any(pc.not_equal(pc.list_value_length(values), size)).as_py()
             return sized and (not _looser(element.type) or fits(element.type, pc.list_flatten(values)))
@@ -102,6 +107,8 @@ def fits(kind: rs.LogicalType, values: Any) -> bool:
 
 def _looser(kind: rs.LogicalType) -> bool:
     """Whether the physical type allows values that the logical type may not."""
+    if isinstance(kind, rs.FixedBinaryType):
+        return kind.size == 0
     return isinstance(kind, rs.DecimalType | rs.ListType | rs.StructType | rs.MapType)
 
 

@@ -87,7 +87,7 @@ def weave(count: int, pieces: list[Piece]) -> Any:
     columns = [_column(count, group) for group in _groups(pieces)]
     if not columns:
         return fixed_rows(np.zeros((count, 0), np.uint8))
-    check_bound(sum(_data_bytes(column) for column in columns))
+    check_bound(sum(data_bytes(column) for column in columns))
     width = len(columns)
     # Row-major order over the columns laid end to end: row 0 of each, row 1 of each, ...
     order = np.arange(count * width, dtype=np.int32).reshape(width, count).T.ravel()
@@ -97,7 +97,10 @@ def weave(count: int, pieces: list[Piece]) -> Any:
     return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(rows), woven.buffers()[2]])
 
 
-def _data_bytes(column: Any) -> int:
+def data_bytes(column: Any) -> int:
+    """Bytes of the values of a binary array."""
+    if not len(column):
+        return 0
     offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, column.offset * 4)
     return int(offsets[-1]) - int(offsets[0])
 

@@ -13,6 +13,8 @@ from shardrel.digest import Digest, Domain, digest_of, domain_hash
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records import schema as rs
 
+MAX_DEPTH = 64
+
 _NAME_KEY = b"ARROW:extension:name"
 _METADATA_KEY = b"ARROW:extension:metadata"
 _UTC = frozenset(
@@ -30,7 +32,7 @@ def record_schema(schema: pa.Schema) -> rs.RecordSchema:
         InvalidInputError: ``schema.unsupported-type``, ``schema.duplicate-field``.
     """
     _distinct(schema.names, "column")
-    return rs.RecordSchema(fields=tuple(_field(field) for field in schema))
+    return rs.RecordSchema(fields=tuple(_field(field, 0) for field in schema))
 
 
 def schema_digest(schema: rs.RecordSchema) -> Digest:
@@ -65,17 +67,17 @@ def _bare_type(kind: rs.LogicalType) -> rs.LogicalType:
     return kind
 
 
-def _field(field: pa.Field) -> rs.Field:
-    kind, extension = _place(field)
+def _field(field: pa.Field, depth: int) -> rs.Field:
+    kind, extension = _place(field, depth)
     return rs.Field(name=field.name, nullable=field.nullable, type=kind, extension=extension)
 
 
-def _slot(field: pa.Field, nullable: bool | None = None) -> rs.Slot:
-    kind, extension = _place(field)
+def _slot(field: pa.Field, depth: int, nullable: bool | None = None) -> rs.Slot:
+    kind, extension = _place(field, depth)
     return rs.Slot(nullable=field.nullable if nullable is None else nullable, type=kind, extension=extension)
 
 
-def _place(field: pa.Field) -> tuple[rs.LogicalType, rs.Extension | None]:
+def _place(field: pa.Field, depth: int) -> tuple[rs.LogicalType, rs.Extension | None]:
     declared = exported_metadata(field)
     extension = None
     if _NAME_KEY in declared:
@@ -84,7 +86,7 @@ def _place(field: pa.Field) -> tuple[rs.LogicalType, rs.Extension | None]:
         except UnicodeDecodeError as err:
             raise _unsupported(field.name) from err
         extension = rs.Extension(name=name, parameters=declared.get(_METADATA_KEY, b"").hex())
-    return _logical(field.type, field.name), extension
+    return _logical(field.type, field.name, depth), extension
 
 
 def exported_metadata(field: pa.Field) -> dict[bytes, bytes]:
@@ -114,14 +116,19 @@ _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
-def _logical(kind: Any, name: str) -> rs.LogicalType:
+def _logical(kind: Any, name: str, depth: int) -> rs.LogicalType:
     if isinstance(kind, pa.BaseExtensionType):
-        return _logical(kind.storage_type, name)
+        if isinstance(kind.storage_type, pa.BaseExtensionType):
+            raise _unsupported(name)
+        return _logical(kind.storage_type, name, depth)
     if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
-        return _logical(kind.value_type, name)
-    for accepts, make in (*_FLAT, *_NESTED):
+        return _logical(kind.value_type, name, depth)
+    for accepts, make in _FLAT:
         if accepts(kind):
             return make(kind, name)
+    for accepts, nest in _NESTED:
+        if accepts(kind) and depth < MAX_DEPTH:
+            return nest(kind, name, depth + 1)
     raise _unsupported(name)
 
 
@@ -140,24 +147,24 @@ def _timestamp(kind: Any, _name: str) -> rs.LogicalType:
     return rs.TimestampType(unit=kind.unit, zone="UTC" if zone in _UTC else zone)
 
 
-def _struct(kind: Any, name: str) -> rs.LogicalType:
+def _struct(kind: Any, name: str, depth: int) -> rs.LogicalType:
     fields = [kind.field(number) for number in range(kind.num_fields)]
     if not fields:
         raise _unsupported(name)
     _distinct([field.name for field in fields], "field of a struct")
-    return rs.StructType(fields=tuple(_field(field) for field in fields))
+    return rs.StructType(fields=tuple(_field(field, depth) for field in fields))
 
 
-def _list(kind: Any, _name: str) -> rs.LogicalType:
-    return rs.ListType(element=_slot(kind.value_field), size=None)
+def _list(kind: Any, _name: str, depth: int) -> rs.LogicalType:
+    return rs.ListType(element=_slot(kind.value_field, depth), size=None)
 
 
-def _fixed_list(kind: Any, _name: str) -> rs.LogicalType:
-    return rs.ListType(element=_slot(kind.value_field), size=kind.list_size)
+def _fixed_list(kind: Any, _name: str, depth: int) -> rs.LogicalType:
+    return rs.ListType(element=_slot(kind.value_field, depth), size=kind.list_size)
 
 
-def _map(kind: Any, _name: str) -> rs.LogicalType:
-    return rs.MapType(key=_slot(kind.key_field, nullable=False), value=_slot(kind.item_field))
+def _map(kind: Any, _name: str, depth: int) -> rs.LogicalType:
+    return rs.MapType(key=_slot(kind.key_field, depth, nullable=False), value=_slot(kind.item_field, depth))
 
 
 _Rule = tuple[Callable[[Any], bool], Callable[[Any, str], rs.LogicalType]]
@@ -177,7 +184,7 @@ _FLAT: tuple[_Rule, ...] = (
     (_any(_BINARIES), lambda kind, name: rs.BinaryType()),
     (pt.is_fixed_size_binary, lambda kind, name: rs.FixedBinaryType(size=kind.byte_width)),
 )
-_NESTED: tuple[_Rule, ...] = (
+_NESTED: tuple[tuple[Callable[[Any], bool], Callable[[Any, str, int], rs.LogicalType]], ...] = (
     (_any(_LISTS), _list),
     (pt.is_fixed_size_list, _fixed_list),
     (pt.is_struct, _struct),

@@ -29,7 +29,12 @@ from verifier.structure import FlawError, limits, open_file
 from verifier.tally import Spot
 
 MAX_ID_BYTES = 1024
+MAX_FIELD_BYTES = 4096
 _TUPLE_BYTES = 2048
+_AS_FINDING = {
+    ErrorCode.INPUT_UTF8: ErrorCode.RECORD_UTF8,
+    ErrorCode.INPUT_NOT_NULL: ErrorCode.RECORD_SCHEMA,
+}
 _TUPLE_COLUMNS = 4
 
 
@@ -118,12 +123,12 @@ def _take(scan: Scan, shard: Shard, seen: _Seen, batch: pa.RecordBatch) -> None:
     """Check and digest one batch, and add it to what was seen."""
     ids, context = _members(batch)
     payload = batch.select(range(_TUPLE_COLUMNS, batch.num_columns))
-    content = _digested(scan, seen, payload)
-    if seen.logical_bytes > shard.logical_bytes + SLACK_BYTES:
-        raise FlawError(ErrorCode.PARQUET_EXPANSION, "the records have more bytes than declared")
     for name, column in zip(scan.schema.fields, payload.columns, strict=True):
         if not fits(name.type, column):
             raise FlawError(ErrorCode.RECORD_SCHEMA, "a value does not fit its logical type")
+    content = _digested(scan, seen, payload)
+    if seen.logical_bytes > shard.logical_bytes + SLACK_BYTES:
+        raise FlawError(ErrorCode.PARQUET_EXPANSION, "the records have more bytes than declared")
     seen.spots += _hits(scan, shard, seen.rows, batch, (ids, context, content))
     _count(scan, seen, context[2], payload)
     seen.leaves.append(tuples.tuple_leaves(ids, context, content, raw_digest(scan.release.record_schema)))
@@ -137,9 +142,7 @@ def _digested(scan: Scan, seen: _Seen, payload: pa.RecordBatch) -> Bytes32:
     try:
         found = content_digests(scan.schema, payload)
     except InvalidInputError as err:
-        if err.code != ErrorCode.INPUT_UTF8:
-            raise FlawError(ErrorCode.PARQUET_EXPANSION, "one record has more than 2 GiB") from err
-        raise FlawError(ErrorCode.RECORD_UTF8, "a string is not valid UTF-8") from err
+        raise FlawError(_AS_FINDING.get(ErrorCode(err.code), ErrorCode.PARQUET_EXPANSION), err.message) from err
     seen.logical_bytes += found.logical_bytes
     return found.digests
 
@@ -153,7 +156,14 @@ def _members(batch: pa.RecordBatch) -> tuple[Any, tuple[Any, Any, Any]]:
     sizes = pc.min_max(pc.binary_length(ids))
     if len(ids) and not (sizes["min"].as_py() >= 1 and sizes["max"].as_py() <= MAX_ID_BYTES):
         raise FlawError(ErrorCode.RECORD_TUPLE_FIELD, "a sample id is empty or longer than 1,024 bytes")
+    if any(_longest(column) > MAX_FIELD_BYTES for column in columns[1:]):
+        raise FlawError(ErrorCode.RECORD_TUPLE_FIELD, "a tuple field is longer than 4,096 bytes")
     return ids, (columns[1], columns[2], columns[3])
+
+
+def _longest(values: Any) -> int:
+    entries = values.dictionary if pt.is_dictionary(values.type) else values
+    return pc.max(pc.binary_length(entries)).as_py() or 0
 
 
 def _hits(scan: Scan, shard: Shard, first: int, batch: pa.RecordBatch, members: Any) -> Iterator[Spot]:
