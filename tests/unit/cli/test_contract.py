@@ -1,0 +1,214 @@
+"""The keys that scripts rely on, verb by verb."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardrel.cli.main import main
+
+TEXTS = [f"text number {number}" for number in range(30)]
+
+
+class Command:
+    """The command line in this process."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *line: str, status: int = 0) -> dict[str, Any]:
+        self._capsys.readouterr()
+        code = main([*line, "--json"])
+        shown = self._capsys.readouterr()
+        assert code == status, shown
+        answer: dict[str, Any] = json.loads(shown.out)
+        return answer
+
+    def code(self, *line: str, status: int = 1) -> str:
+        return str(self(*line, status=status)["error"]["code"])
+
+
+@pytest.fixture
+def shardrel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    monkeypatch.chdir(tmp_path)
+    Path("texts.jsonl").write_text(
+        "".join(json.dumps({"id": f"t{n}", "text": text}) + "\n" for n, text in enumerate(TEXTS))
+    )
+    return Command(capsys)
+
+
+@pytest.fixture
+def root(shardrel: Command) -> str:
+    """A verified and approved release."""
+    shardrel("init")
+    snapshot = shardrel("snapshot", "texts.jsonl", "--id-column", "id")["snapshot"]
+    found = str(shardrel("publish", snapshot, "--source", "texts.jsonl", "--shards", "2")["root"])
+    shardrel("verify", found)
+    shardrel("approve", found)
+    return found
+
+
+def test_init_keys_and_policy(shardrel: Command) -> None:
+    gate = shardrel("init")
+    assert gate.keys() >= {"dataset", "gateId", "policyDigest"}
+    assert {key["name"] for key in shardrel("keys", "show")["keys"]} == {"publisher", "verifier", "approver", "admin"}
+    made = shardrel("keys", "make", "second")["keys"]
+    assert [key["name"] for key in made] == ["second"]
+    assert made[0].keys() >= {"keyId", "scheme", "public"}
+    assert shardrel("policy", "show")["policyDigest"] == gate["policyDigest"]
+
+
+def test_a_policy_from_a_file_replaces_the_policy(shardrel: Command) -> None:
+    shardrel("init")
+    second = shardrel("keys", "make", "second")["keys"][0]
+    policy = shardrel("policy", "show")["policy"]
+    approvers = policy["roles"]["approver"]
+    approvers["keys"].append({name: second[name] for name in ("name", "scheme", "public")})
+    approvers["threshold"] = 2
+    Path("policy.json").write_text(json.dumps(policy))
+    replaced = shardrel("policy", "set", "policy.json")["policyDigest"]
+    assert shardrel("policy", "show")["policyDigest"] == replaced
+    assert shardrel("init")["policyDigest"] == replaced
+    Path("policy.json").write_text("{")
+    assert shardrel.code("policy", "set", "policy.json", status=2) == "input.policy"
+
+
+def test_snapshot_and_publish(shardrel: Command) -> None:
+    shardrel("init")
+    declared = shardrel("snapshot", "texts.jsonl", "--id-column", "id")
+    assert declared.keys() >= {"snapshot", "records", "recordSchema"}
+    assert declared["records"] == len(TEXTS)
+    published = shardrel("publish", declared["snapshot"], "--source", "texts.jsonl", "--shard-size", "1KiB")
+    wanted = {"root", "contentDigest", "state", "shards", "records", "excluded", "storedBytes", "alreadyPresent"}
+    assert published.keys() >= wanted
+    assert published["shards"] > 1
+    again = shardrel("publish", declared["snapshot"], "--source", "texts.jsonl", "--shard-size", "1024")
+    assert (again["root"], again["alreadyPresent"]) == (published["root"], published["shards"])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--shards", "2", "--shard-size", "10"),
+        ("--shard-size", "much"),
+        ("--compression", "zstd:99"),
+        ("--compression", "rar"),
+        ("--compression", "snappy:1"),
+        ("--shards", "0"),
+    ],
+)
+def test_a_wrong_option_of_publish_is_a_wrong_call(shardrel: Command, options: tuple[str, ...]) -> None:
+    digest = "sha256:" + "0" * 64
+    assert shardrel.code("publish", digest, "--source", "x", *options, status=2) == "input.invalid"
+
+
+def test_digest_by_both_encoders(shardrel: Command) -> None:
+    by_publisher = shardrel("digest", "texts.jsonl")["files"]
+    assert by_publisher == shardrel("digest", "texts.jsonl", "--by", "verifier")["files"]
+    assert by_publisher[0].keys() >= {"path", "records", "schemaDigest", "logicalDigest"}
+
+
+def test_verify_approve_admit_and_rollback(shardrel: Command, root: str) -> None:
+    report = shardrel("verify", root)
+    assert report.keys() >= {"root", "verdict", "counts", "findings", "report"}
+    assert report["counts"] == dict.fromkeys(
+        [
+            "missing",
+            "extra",
+            "duplicate",
+            "substituted",
+            "splitConflict",
+            "tombstoneHits",
+            "benchmarkHits",
+            "digestFailures",
+        ],
+        0,
+    )
+    assert shardrel("approve", root).keys() >= {"root", "approvals"}
+    assert shardrel.code("approve", root, "--key", "publisher") == "trust.role"
+    moved = shardrel("admit", root, "--alias", "prod", "--operation-id", "mine")
+    assert moved.keys() >= {"alias", "root", "generation", "permit"}
+    assert shardrel("admit", root, "--alias", "prod", "--operation-id", "mine")["generation"] == 1
+    assert shardrel("rollback", "--alias", "prod", "--to", root[:20], "--expect-generation", "1")["generation"] == 2
+
+
+def test_fence_status_and_log(shardrel: Command, root: str) -> None:
+    shardrel("admit", root, "--alias", "prod")
+    Path("tombstones.jsonl").write_text('{"sequence": 1, "sampleId": "nobody"}\n')
+    fenced = shardrel("fence", "tombstones", "tombstones.jsonl")
+    assert fenced.keys() >= {"kind", "watermark", "closedPermits"}
+    assert shardrel("fence", "tombstones", "tombstones.jsonl")["closedPermits"] == []
+    assert shardrel("verify", root, "--fences-only")["verdict"] == "PASSED"
+    state = shardrel("status")
+    assert state.keys() >= {"aliases", "tombstoneWatermark", "benchmarkFence", "permits", "runs", "candidates"}
+    assert state["candidates"] == {root: "ADMITTED"}
+    history = shardrel("log")
+    Path("before.json").write_text(json.dumps(history))
+    assert shardrel("log", "--against", "before.json")["transitions"] == history["transitions"]
+    history["transitions"].append({**history["transitions"][-1], "digest": "sha256:" + "0" * 64})
+    Path("before.json").write_text(json.dumps(history))
+    assert shardrel.code("log", "--against", "before.json") == "gate.history-broken"
+
+
+def test_revoke(shardrel: Command, root: str) -> None:
+    gone = shardrel("revoke", root, "--reason", "licence.withdrawn")
+    assert gone.keys() >= {"root", "state", "closedPermits"}
+    assert gone["state"] == "INVALID"
+    assert shardrel("status")["candidates"] == {root: "INVALID"}
+    assert shardrel.code("admit", root, "--alias", "prod") == "gate.root-invalid"
+
+
+def test_a_failed_verification_is_handed_to_the_gate(shardrel: Command, root: str) -> None:
+    shard = json.loads(Path(".shardrel/store", "objects/sha256", root[7:9], root[7:]).read_text())["shards"][0][
+        "digest"
+    ]
+    path = Path(".shardrel/store", "objects/sha256", shard[7:9], shard[7:])
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    failed = shardrel("verify", root, status=1)
+    assert failed["verdict"] == "FAILED"
+    assert "storage.digest-mismatch" in {finding["code"] for finding in failed["findings"]}
+    assert failed["revocation"]["state"] == "INVALID"
+    assert shardrel("status")["candidates"] == {root: "INVALID"}
+
+
+def test_runs(shardrel: Command, root: str) -> None:
+    shardrel("admit", root, "--alias", "prod")
+    run = shardrel("run", "start", "--alias", "prod")
+    assert run.keys() >= {"runId", "root", "generation", "permit", "state"}
+    for verb in ("show", "renew", "finish"):
+        assert shardrel("run", verb, run["runId"])["root"] == root
+    assert shardrel.code("run", "renew", run["runId"]) == "gate.run-ended"
+    other = shardrel("run", "start", "--alias", "prod", "--run-id", "other")
+    assert shardrel("run", "cancel", other["runId"])["state"] == "cancelled"
+    assert shardrel.code("run", "show", "nobody") == "gate.no-such-run"
+    assert shardrel("checkpoint", "list", "other")["checkpoints"] == []
+    assert shardrel.code("checkpoint", "preflight", "other") == "checkpoint.none"
+    assert shardrel.code("checkpoint", "show", "other", "--generation", "3") == "checkpoint.none"
+
+
+def test_pull(shardrel: Command, root: str) -> None:
+    pulled = shardrel("pull", root, "--to", "here")
+    assert pulled.keys() >= {"root", "shards", "bytes"}
+    files = sorted(Path("here").glob("*.parquet"))
+    assert (len(files), sum(file.stat().st_size for file in files)) == (pulled["shards"], pulled["bytes"])
+    assert shardrel("pull", root, "--to", "train", "--split", "train")["records"] == len(TEXTS)
+    assert shardrel.code("pull", root, "--to", "none", "--split", "none", status=2) == "input.invalid"
+
+
+def test_probe(shardrel: Command) -> None:
+    probed = shardrel("probe")
+    assert probed["verdict"] == "PASSED"
+    assert all(check.keys() >= {"name", "ok", "required"} for check in probed["checks"])
+
+
+@pytest.mark.parametrize("line", [("status",), ("log",), ("snapshot", "texts.jsonl"), ("run", "show", "r")])
+def test_without_a_gate_verbs_say_so(shardrel: Command, line: tuple[str, ...]) -> None:
+    assert shardrel.code(*line) == "gate.absent"
+
+
+def test_without_the_key_of_a_role_verbs_say_so(shardrel: Command, root: str) -> None:
+    Path(".shardrel/keys/admin.pem").unlink()
+    assert shardrel.code("admit", root, "--alias", "prod", status=2) == "input.key"
+    assert shardrel("init")["dataset"] == "default"
