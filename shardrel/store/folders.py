@@ -163,7 +163,9 @@ def _checked_folder(folder: int) -> int:
 
 def _check_mode(mode: int) -> None:
     if mode & _WRITABLE_BY_OTHERS:
-        raise unsafe("a folder or file of the store can be written by group or others: run `chmod -R go-w` on the store")
+        raise unsafe(
+            "a folder or file of the store can be written by group or others: run `chmod -R go-w` on the store"
+        )
 
 
 def flush(descriptor: int) -> None:

@@ -60,8 +60,10 @@ class MemoryStore:
             return None
         if len(found.data) > max_bytes:
             raise IntegrityError(
-                ErrorCode.STORAGE_TOO_LARGE, "an object has more bytes than expected",
-                size=len(found.data), limit=max_bytes,
+                ErrorCode.STORAGE_TOO_LARGE,
+                "an object has more bytes than expected",
+                size=len(found.data),
+                limit=max_bytes,
             )
         return Stored(found.data, found.version, _token(found.data))
 

@@ -32,7 +32,9 @@ def settle_create(outcome: CreateOutcome, key: ObjectKey) -> str:
             )
         case Unknown(reason=reason):
             raise OutcomeUnknownError(
-                ErrorCode.OUTCOME_CREATE, "it is not known whether a write landed; run the same command again", key=key,
+                ErrorCode.OUTCOME_CREATE,
+                "it is not known whether a write landed; run the same command again",
+                key=key,
                 reason=reason,
             )
 
@@ -76,8 +78,11 @@ def get(store: Store, descriptor: Descriptor) -> bytes:
         raise NotFoundError(ErrorCode.STORAGE_ABSENT, "an object is absent at its exact version", key=key)
     if len(stored.data) != descriptor.size:
         raise IntegrityError(
-            ErrorCode.STORAGE_SIZE, "an object has another size than its descriptor says", key=key,
-            size=len(stored.data), expected=descriptor.size,
+            ErrorCode.STORAGE_SIZE,
+            "an object has another size than its descriptor says",
+            key=key,
+            size=len(stored.data),
+            expected=descriptor.size,
         )
     if digest_of(stored.data) != descriptor.digest:
         raise IntegrityError(ErrorCode.STORAGE_DIGEST, "an object's bytes have another digest", key=key)

@@ -117,6 +117,10 @@ def _run(name: str, rule: "_Rule", scratch: "_Scratch", effort: Effort, *, requi
         problem = rule(scratch, effort)
     except IntegrityError as err:
         problem = err.message
+    except UnavailableError as err:
+        if err.code is not ErrorCode.STORAGE_NOT_CONFORMANT:
+            raise
+        problem = err.message
     return Check(name=name, ok=problem is None, required=required, detail=problem or "as promised")
 
 

@@ -47,12 +47,14 @@ class S3Settings:
     Attributes:
         attempts: How often one request is sent at most, within one call.
         first_pause: Seconds before the second attempt; doubled each time, up to ``longest_pause``.
+        patience: Seconds after which one request is not sent again, however many attempts are left.
         quoted_tokens: Whether ETags are sent in quotes, as the standard says; some servers want them bare.
     """
 
     attempts: int = 7
     first_pause: float = 0.1
     longest_pause: float = 5.0
+    patience: float = 90.0
     connect_timeout: float = 10.0
     read_timeout: float = 60.0
     connections: int = 64
@@ -114,7 +116,10 @@ class S3Store:
         own = clock.fresh_id()
         condition = {"IfNoneMatch": "*"} if expected is None else {"IfMatch": self._as_condition(expected)}
         return self._write(
-            key, data, condition, {_WRITE_ID: own, _REPLACED: expected or ABSENT},
+            key,
+            data,
+            condition,
+            {_WRITE_ID: own, _REPLACED: expected or ABSENT},
             lambda doubt: after_swap(self._look(key, own, None), own, expected, doubt=doubt),
         )
 
@@ -168,10 +173,11 @@ class S3Store:
         """Send one conditional write until its outcome is settled or the attempts are used up."""
         if len(data) > _LARGEST_PUT:
             raise InvalidInputError(ErrorCode.INPUT_INVALID, "an object has at most 5 GiB: use more shards")
-        doubt = False
+        doubt, until = False, self._deadline()
         last = Answer(meaning=Meaning.NOT_SENT, status=0, code="")
         for attempt in range(self._settings.attempts):
-            self._pause(attempt)
+            if attempt and not self._waited(attempt, until):
+                break
             answer = self._put(key, data, condition, stamps)
             if isinstance(answer, Written):
                 return answer
@@ -186,6 +192,10 @@ class S3Store:
                 return verdict
         if doubt:
             return Unknown(f"the store did not say what became of the write ({last.status} {last.code})")
+        if last.meaning in (Meaning.REFUSED, Meaning.ABSENT):
+            raise UnavailableError(
+                ErrorCode.STORAGE_NOT_CONFORMANT, "the store refuses a write whose condition holds", status=last.status
+            )
         raise failure(last)
 
     def _put(
@@ -210,8 +220,11 @@ class S3Store:
         except (UnavailableError, IntegrityError):
             return Unreadable()
         return Seen(
-            version=_version(reply), token=_token(reply), write_id=stamps.get(_WRITE_ID),
-            replaced=stamps.get(_REPLACED), same_bytes=same,
+            version=_version(reply),
+            token=_token(reply),
+            write_id=stamps.get(_WRITE_ID),
+            replaced=stamps.get(_REPLACED),
+            same_bytes=same,
         )
 
     def _holds(self, key: ObjectKey, reply: Any, data: bytes | memoryview) -> bool:
@@ -260,19 +273,24 @@ class S3Store:
 
     def _ask(self, attempt: Callable[[], T | Answer]) -> T | Answer:
         """Send a request that may be sent again, until it is answered or the attempts are used up."""
+        until = self._deadline()
         answer = attempt()
         for number in range(1, self._settings.attempts):
-            if not isinstance(answer, Answer) or answer.meaning not in _ASK_AGAIN:
+            if not isinstance(answer, Answer) or answer.meaning not in _ASK_AGAIN or not self._waited(number, until):
                 break
-            self._pause(number)
             answer = attempt()
         return answer
 
-    def _pause(self, attempt: int) -> None:
-        if attempt:
-            settings = self._settings
-            pause = min(settings.first_pause * 2 ** (attempt - 1), settings.longest_pause)
-            clock.sleep(pause * (0.5 + clock.jitter() / 2))
+    def _deadline(self) -> float:
+        return clock.monotonic() + self._settings.patience
+
+    def _waited(self, attempt: int, until: float) -> bool:
+        """Wait before one more attempt; False when it is too late for one."""
+        if clock.monotonic() > until:
+            return False
+        pause = min(self._settings.first_pause * 2 ** (attempt - 1), self._settings.longest_pause)
+        clock.sleep(pause * (0.5 + clock.jitter() / 2))
+        return True
 
     def _call(self, operation: str, **params: Any) -> Any:
         """One request: the client's reply, or an Answer. Each is signed anew."""
@@ -317,7 +335,8 @@ def connect(endpoint_url: str | None, settings: S3Settings) -> Any:
         return boto3.session.Session().client("s3", endpoint_url=endpoint_url, config=config)
     except (botocore.BotoCoreError, ValueError) as err:
         raise InvalidInputError(
-            ErrorCode.INPUT_INVALID, "the AWS configuration or the endpoint URL of the store is not valid",
+            ErrorCode.INPUT_INVALID,
+            "the AWS configuration or the endpoint URL of the store is not valid",
             kind=type(err).__name__,
         ) from err
 
@@ -351,6 +370,4 @@ def _bounded(body: Any, limit: int) -> Iterator[bytes]:
 
 
 def _too_large(size: int, limit: int) -> IntegrityError:
-    return IntegrityError(
-        ErrorCode.STORAGE_TOO_LARGE, "an object has more bytes than expected", size=size, limit=limit
-    )
+    return IntegrityError(ErrorCode.STORAGE_TOO_LARGE, "an object has more bytes than expected", size=size, limit=limit)

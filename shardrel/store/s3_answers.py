@@ -57,7 +57,6 @@ _SENTENCES = {
     "AuthorizationHeaderMalformed": "the bucket lies in another region: set AWS_REGION",
     "BadDigest": "the store received other bytes than were sent",
     "XAmzContentSHA256Mismatch": "the store received other bytes than were sent",
-    "NotImplemented": "the store does not implement conditional requests",
 }
 
 
@@ -83,7 +82,8 @@ def _meaning(status: int, code: str) -> Meaning:
 def failure(answer: Answer) -> UnavailableError:
     """The error for a caller who cannot go on.
 
-    ``store.access-denied``, ``store.contention`` (the store kept asking to try again) or ``store.unavailable``.
+    ``store.access-denied``, ``store.contention`` (the store kept asking to try again), ``storage.not-conformant``
+    or ``store.unavailable``.
     """
     code, message = _error_of(answer)
     return UnavailableError(code, message, status=answer.status, answer=answer.code)
@@ -98,4 +98,6 @@ def _error_of(answer: Answer) -> tuple[ErrorCode, str]:
         return ErrorCode.STORE_CONTENTION, "the store is busy and keeps asking to try again"
     if answer.meaning is Meaning.NOT_SENT:
         return ErrorCode.STORE_UNAVAILABLE, "no connection to the store's endpoint"
+    if answer.status == 501:
+        return ErrorCode.STORAGE_NOT_CONFORMANT, "the store does not implement conditional requests"
     return ErrorCode.STORE_UNAVAILABLE, _SENTENCES.get(answer.code, "the store does not answer as it should")

@@ -319,6 +319,45 @@ def test_the_probe_refuses_a_server_that_ignores_conditions(plain: S3Store, prox
     assert refused.value.code is ErrorCode.STORAGE_NOT_CONFORMANT
 
 
+def want_bare(request: Request, forward: Forward) -> Response:
+    """A server that knows ETags in conditions only without their quotes."""
+    token = request.headers.get("If-Match")
+    if token is None:
+        return forward(request)
+    if token.startswith('"'):
+        return Response(status=412, headers={}, body=b"<Error><Code>PreconditionFailed</Code></Error>")
+    return forward(replace(request, headers={**request.headers, "If-Match": f'"{token}"'}))
+
+
+def test_a_server_that_wants_bare_etags_is_refused_until_it_gets_them(plain: S3Store, proxy: FaultProxy) -> None:
+    proxy.on("PUT", want_bare, FOREVER)
+    token = swapped(plain, b"1", None)
+    with pytest.raises(UnavailableError) as refused:
+        plain.swap(STATE, b"2", token)
+    assert refused.value.code is ErrorCode.STORAGE_NOT_CONFORMANT
+    assert probe(plain, Effort(racers=1, rounds=1, listed=1)).verdict == "FAILED"
+    bare = replace(quick_settings(), quoted_tokens=False)
+    store = S3Store("plain", "bare", client=client_of(proxy.url), settings=bare)
+    assert probe(store, Effort(racers=1, rounds=1, listed=1)).verdict == "PASSED"
+
+
+def test_a_server_without_conditional_requests_is_refused(plain: S3Store, proxy: FaultProxy) -> None:
+    proxy.on("PUT", answer(501, "NotImplemented"), FOREVER)
+    with pytest.raises(UnavailableError) as refused:
+        plain.create(RECORD, b"1")
+    assert refused.value.code is ErrorCode.STORAGE_NOT_CONFORMANT
+
+
+def test_patience_ends_before_the_attempts_do(proxy: FaultProxy) -> None:
+    hasty = S3Store("plain", "hasty", client=client_of(proxy.url), settings=replace(quick_settings(), patience=-1))
+    proxy.on("PUT", lose_request, FOREVER)
+    assert isinstance(hasty.create(RECORD, b"1"), Unknown)
+    proxy.on("GET", lose_request, FOREVER)
+    with pytest.raises(UnavailableError):
+        hasty.read(RECORD, max_bytes=1)
+    assert [request.method for request in proxy.requests] == ["PUT", "HEAD", "GET"]
+
+
 def test_a_server_that_ignores_versions_has_none(proxy: FaultProxy) -> None:
     store = s3_store("versioned", proxy.url)
     first = store.swap(STATE, b"1", None)
