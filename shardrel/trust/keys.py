@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from securesystemslib.exceptions import UnverifiedSignatureError, VerificationError
-from securesystemslib.signer import CryptoSigner, Signature, SSlibKey
+from securesystemslib.signer import CryptoSigner, Signature, SSlibKey  # type: ignore[attr-defined]
 
 from shardrel.errors import ErrorCode, InvalidInputError, TrustError
 from shardrel.records.policy import PublicKey
