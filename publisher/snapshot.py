@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from publisher.mapping import Mapping, no_columns
 from publisher.members import MemberBatch, MemberReader, read_members
-from publisher.named import Mask, Selectors, named_members, named_texts
+from publisher.named import Mask, named_members, named_texts
 from publisher.parallel import in_order
 from publisher.parts import cut_parts, part_bytes
 from publisher.spill import SortedRuns, first_twin
 from publisher.splits import SplitCounter
 from shardrel.digest import Digest
 from shardrel.errors import ErrorCode, InvalidInputError, RefusedError
+from shardrel.gate.fences import FenceSelectors
 from shardrel.records.descriptor import PARQUET, Descriptor
 from shardrel.records.snapshot import Columns, Part, Snapshot
 from shardrel.store.objects import put, put_record, unversioned
@@ -86,8 +87,8 @@ def make_snapshot(
     sources: Sequence[str],
     options: SnapshotOptions,
     *,
-    tombstones: Selectors,
-    benchmarks: Selectors,
+    tombstones: FenceSelectors,
+    benchmarks: FenceSelectors,
     progress: Progress,
 ) -> SnapshotResult:
     """Read the sources twice over at most, sort their members, and declare them.
@@ -145,8 +146,8 @@ class _EncodedPart:
 def _gather(
     reader: MemberReader,
     options: SnapshotOptions,
-    tombstones: Selectors,
-    benchmarks: Selectors,
+    tombstones: FenceSelectors,
+    benchmarks: FenceSelectors,
     progress: Progress,
     pool: Executor,
     folder: Path,
@@ -171,7 +172,7 @@ def _gather(
     return gathered
 
 
-def _named(batch: MemberBatch, selectors: Selectors, text_columns: tuple[str, ...] | None) -> Mask:
+def _named(batch: MemberBatch, selectors: FenceSelectors, text_columns: tuple[str, ...] | None) -> Mask:
     return named_members(batch.members, selectors) | named_texts(batch.payload, text_columns, selectors)
 
 
@@ -197,7 +198,7 @@ def _refuse_hits(gathered: _Gathered, options: SnapshotOptions) -> None:
 
 def _encode_parts(runs: SortedRuns, reader: MemberReader, pool: Executor, folder: Path) -> list[_EncodedPart]:
     tables = enumerate(cut_parts(_without_twins(runs, reader)))
-    return list(in_order(pool, lambda item: _encode_part(item[1], folder / f"part-{item[0]:06d}"), tables, 2))
+    return list(in_order(pool, lambda item: _encode_part(item[1], folder / f"part-{item[0]:06d}"), tables, 1))
 
 
 def _without_twins(runs: SortedRuns, reader: MemberReader) -> Iterator[Any]:

@@ -47,12 +47,16 @@ class SortedRuns:
         folder: Where runs go that memory has no room for; the caller removes it.
         memory_bytes: Bytes of runs that stay in memory.
         run_bytes: Bytes of a run.
+        block_rows: Rows of a run that are read at a time.
     """
 
-    def __init__(self, folder: Path, memory_bytes: int, run_bytes: int = RUN_BYTES) -> None:
+    def __init__(
+        self, folder: Path, memory_bytes: int, run_bytes: int = RUN_BYTES, block_rows: int = BLOCK_ROWS
+    ) -> None:
         self._folder = folder
         self._room = memory_bytes
         self._run_bytes = run_bytes
+        self._block_rows = block_rows
         self._pending: list[Any] = []
         self._pending_bytes = 0
         self._runs: list[_Run] = []
@@ -71,7 +75,7 @@ class SortedRuns:
         """All rows in order, as sorted tables of about ``range_rows``; equal ids are in one table."""
         self._close_run()
         cursors = [_Cursor(run) for run in self._runs]
-        for border in [*_borders(self._runs, range_rows), None]:
+        for border in [*_borders(self._runs, max(range_rows // self._block_rows, 1)), None]:
             pieces = [piece for cursor in cursors for piece in cursor.take_until(border)]
             if pieces:
                 yield sort_table(pa.concat_tables(pieces))
@@ -82,13 +86,13 @@ class SortedRuns:
             return
         run = sort_table(pa.concat_tables(pending))
         path = None if run.nbytes <= self._room else self._folder / f"run-{len(self._runs):06d}.arrows"
-        ends = [*range(BLOCK_ROWS - 1, run.num_rows - 1, BLOCK_ROWS), run.num_rows - 1]
+        ends = [*range(self._block_rows - 1, run.num_rows - 1, self._block_rows), run.num_rows - 1]
         keys = _Keys(run.column(KEY).chunk(0))
         self._runs.append(_Run(table=None if path else run, path=path, last_ids=tuple(keys[end] for end in ends)))
         if path is None:
             self._room -= run.nbytes
         else:
-            _write(run, path)
+            _write(run, path, self._block_rows)
 
 
 class _Cursor:
@@ -125,16 +129,15 @@ def first_twin(table: Any) -> int | None:
     return None if at < 0 else int(at)
 
 
-def _write(run: Any, path: Path) -> None:
+def _write(run: Any, path: Path, block_rows: int) -> None:
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, run.schema, options=options) as writer:
-        writer.write_table(run, max_chunksize=BLOCK_ROWS)
+        writer.write_table(run, max_chunksize=block_rows)
 
 
-def _borders(runs: Sequence[_Run], range_rows: int) -> list[bytes]:
-    """Sample ids that cut all runs together into ranges of about ``range_rows``."""
+def _borders(runs: Sequence[_Run], every: int) -> list[bytes]:
+    """Sample ids that cut all runs together into ranges of about ``every`` blocks."""
     last_ids = sorted(last for run in runs for last in run.last_ids)
-    every = max(range_rows // BLOCK_ROWS, 1)
     return sorted(set(last_ids[every - 1 :: every]))
 
 

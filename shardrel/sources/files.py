@@ -74,7 +74,7 @@ def _expand(source: str) -> Iterator[SourcePath]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    for entry in os.scandir(folder):
+    for entry in _entries(folder):
         if entry.name.startswith("."):
             continue
         if not entry.is_dir():
@@ -87,6 +87,16 @@ def _walk(folder: Path) -> Iterator[Path]:
             )
         else:
             yield from _walk(Path(entry.path))
+
+
+def _entries(folder: Path) -> "list[os.DirEntry[str]]":
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError as err:
+        raise InvalidInputError(
+            ErrorCode.INPUT_NO_SUCH_FILE, f"{folder} can't be listed: {err.strerror}", path=str(folder)
+        ) from err
 
 
 def _glob(pattern: str) -> Iterator[SourcePath]:
