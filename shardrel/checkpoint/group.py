@@ -46,7 +46,7 @@ class SoloGroup:
         return [message]
 
 
-class _Failure(Record, kw_only=True):
+class _Failure(Record, frozen=True, kw_only=True):
     code: str
     message: str
 

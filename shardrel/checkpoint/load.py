@@ -44,14 +44,14 @@ class Restored:
     passed_over: tuple[tuple[int, str], ...]
 
 
-class Passed(Record, kw_only=True):
+class Passed(Record, frozen=True, kw_only=True):
     """A generation passed over, as the coordinator tells it."""
 
     generation: Count
     code: str
 
 
-class Choice(Record, kw_only=True):
+class Choice(Record, frozen=True, kw_only=True):
     """What the coordinator selected; null when the run has no checkpoint."""
 
     commit: CommitRecord | None

@@ -33,7 +33,7 @@ class Saved:
     step: int
 
 
-class Attempt(Record, kw_only=True):
+class Attempt(Record, frozen=True, kw_only=True):
     """What the coordinator hands out: one identity for all ranks' writes."""
 
     attempt: Name
@@ -44,14 +44,14 @@ class Attempt(Record, kw_only=True):
     benchmark_fence: Count
 
 
-class Stored(Record, kw_only=True):
+class Stored(Record, frozen=True, kw_only=True):
     """A region, with the position of its tensor in the list of tensors."""
 
     tensor: Count
     region: Region
 
 
-class RankReport(Record, kw_only=True):
+class RankReport(Record, frozen=True, kw_only=True):
     """What one rank captured and stored, once it is durable."""
 
     attempt: Name

@@ -9,7 +9,7 @@ from shardrel.records.fields import Count, DigestField, Name, Record
 from shardrel.records.release import Release
 
 
-class VerifiedShard(Record, kw_only=True):
+class VerifiedShard(Record, frozen=True, kw_only=True):
     """A shard that a rank hashed: number, digest of the bytes it saw, samples of the run's split."""
 
     number: Count
@@ -17,7 +17,7 @@ class VerifiedShard(Record, kw_only=True):
     samples: Count
 
 
-class RankReport(Record, kw_only=True):
+class RankReport(Record, frozen=True, kw_only=True):
     """What one rank says before step 0.
 
     Attributes:
