@@ -14,6 +14,7 @@ from shardrel.gate.call import Call
 from shardrel.gate.view import read_gate
 from shardrel.records.release import Release
 from shardrel.records.report import APPROVAL_PREDICATE, REPORT_PREDICATE, STATEMENT_PAYLOAD
+from shardrel.records.snapshot import Columns
 from shardrel.store.objects import get_by_digest
 from shardrel.store.port import Store
 from shardrel.trust.envelope import seal
@@ -23,6 +24,7 @@ from tests.support.gates import a_report, an_approval
 from tests.support.publishing import NOW, Publishing
 
 RUN = "run-1"
+COLUMNS = Columns(id="id", source=None, version=None, split="split")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +66,8 @@ def training_world(store: Store, folder: Path, *, records: int = 60, shards: int
     pq.write_table(texts_table(records), source)
     publishing = Publishing(store=store)
     publishing.init()
-    root = publishing.publish(publishing.snapshot([source]), [source], PublishOptions(shards=shards)).root
+    snapshot = publishing.snapshot(source, columns=COLUMNS, token_column=None)
+    root = publishing.publish(snapshot, source, options=PublishOptions(shards=shards)).root
     _attest(publishing, root)
     call = Call(signers=[publishing.keys["admin"]], recorded_at=NOW, operation_id=None, pending=None)
     admit.admit(store, publishing.dataset, root, "prod", call)
