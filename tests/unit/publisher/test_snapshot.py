@@ -1,4 +1,3 @@
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +52,8 @@ def objects(store: Any) -> list[str]:
 
 
 @pytest.fixture
-def store() -> Iterator[MemoryStore]:
-    yield MemoryStore()
+def store() -> MemoryStore:
+    return MemoryStore()
 
 
 @pytest.fixture
@@ -77,7 +76,8 @@ def test_a_snapshot_declares_all_members_in_order_of_their_ids(store: MemoryStor
     assert (record.columns, record.token_column, record.text_columns) == (ID, "k", None)
     assert [field.name for field in get_record(store, record.record_schema, RecordSchema).fields] == ["text", "k"]
     assert [part.last_sample_id for part in record.parts] == ["é"]
-    assert result.left_out == 0 and result.record_schema == record.record_schema.digest
+    assert result.left_out == 0
+    assert result.record_schema == record.record_schema.digest
 
 
 def test_the_same_members_in_other_files_and_clothes_are_the_same_snapshot(store: MemoryStore, tmp_path: Path) -> None:

@@ -39,8 +39,12 @@ def test_types_are_inferred_over_all_lines(tmp_path: Path) -> None:
         ]
     )
     first, second = rows(source)
-    assert first["f"] == 1.0 and first["b"] is None and first["o"] == {"a": None, "b": None}
-    assert second["u"] == 2**64 - 1 and second["s"] is None and second["l"] == [None, [1]]
+    assert first["f"] == 1.0
+    assert first["b"] is None
+    assert first["o"] == {"a": None, "b": None}
+    assert second["u"] == 2**64 - 1
+    assert second["s"] is None
+    assert second["l"] == [None, [1]]
 
 
 @pytest.mark.parametrize("text", ["0.1", "5e-324", "1.7976931348623157e308", "-0.0", "123456789.123456789"])
@@ -121,13 +125,15 @@ def test_batches_are_bounded(tmp_path: Path) -> None:
 
     sizes = [batch.num_rows for batch in source.batches(batch_bytes=800)]
 
-    assert max(sizes) <= 20 and sum(sizes) == source.num_rows == 1000
+    assert max(sizes) <= 20
+    assert sum(sizes) == source.num_rows == 1000
 
 
 def test_several_files_are_read_into_one_schema(tmp_path: Path) -> None:
     left = opened(tmp_path, '{"a": 1, "b": null}', name="l.jsonl")
     right = opened(tmp_path, '{"c": "x", "a": 0.5}', name="r.jsonl")
-    assert isinstance(left, JsonlSource) and isinstance(right, JsonlSource)
+    assert isinstance(left, JsonlSource)
+    assert isinstance(right, JsonlSource)
 
     schema = common_schema([left, right])
 
