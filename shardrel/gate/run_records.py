@@ -7,7 +7,7 @@ from shardrel.canonical import json
 from shardrel.errors import ErrorCode, InternalError, NotFoundError, RefusedError
 from shardrel.gate.head import broken
 from shardrel.gate.history import walk
-from shardrel.gate.operations import Done
+from shardrel.gate.operations import Done, read_done
 from shardrel.gate.view import GateView
 from shardrel.records.run import RunRecord
 from shardrel.records.transition import StartRun
@@ -38,7 +38,7 @@ def record_of(store: Store, view: GateView, run: str) -> RunRecord:
         return _help(store, view, run)
     if (found.gate_id, found.dataset) != (view.body.gate_id, view.body.dataset):
         raise NotFoundError(ErrorCode.GATE_NO_RUN, "the run is one of another gate", run=run)
-    return found
+    return _vouched(store, view, run, found)
 
 
 def write_record(store: Store, done: Done) -> RunRecord:
@@ -58,6 +58,23 @@ def write_record(store: Store, done: Done) -> RunRecord:
         )
     settle_create(outcome, key)
     return record
+
+
+def _vouched(store: Store, view: GateView, run: str, found: RunRecord) -> RunRecord:
+    """A record counts for what the transition that it names says, and for what the gate says of an open run.
+
+    Whoever can write the store could otherwise turn a job to another root by editing its record.
+    """
+    done = read_done(store, found.transition)
+    if not isinstance(done.transition.request, StartRun) or _from_transition(done) != found or found.run_id != run:
+        raise broken("the record of a run is not what its admission says", run=run)
+    state = view.body.runs.get(run)
+    if state is None:
+        if walk(store, view, down_to=done.transition.sequence)[-1].digest != found.transition:
+            raise broken("the record of a run names a transition that is not part of the history", run=run)
+    elif (state.root, state.alias, state.generation) != (found.root, found.alias, found.generation):
+        raise broken("the record of a run is not what the gate says of it", run=run)
+    return found
 
 
 def _help(store: Store, view: GateView, run: str) -> RunRecord:
