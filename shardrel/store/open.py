@@ -55,7 +55,8 @@ def _open_s3(url: str, endpoint_url: str | None) -> Store:
     if endpoint_url is not None and urlsplit(endpoint_url).scheme not in ("http", "https"):
         raise _invalid("an endpoint URL begins with http:// or https://")
     # Here, so that nobody loads boto3 who doesn't use it.
-    from shardrel.store.s3 import S3Settings, S3Store, connect
+    from shardrel.store.s3 import S3Store
+    from shardrel.store.s3_requests import S3Settings, connect
 
     settings = S3Settings()
     return S3Store(bucket, prefix, client=connect(endpoint_url, settings), settings=settings)

@@ -14,7 +14,8 @@ from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.store.layout import commit_key, gate_key, object_key, operation_key, run_key
 from shardrel.store.objects import get, put
 from shardrel.store.port import AlreadyPresent, Conflict, CreateOutcome, Lost, ObjectKey, Store, Token, Written
-from shardrel.store.probe import Effort, probe
+from shardrel.store.probe import probe
+from shardrel.store.promises import Effort
 from tests.support.stores import make_store
 
 # moto checks and then puts without a lock: it can show the protocol of single requests and no race.

@@ -13,7 +13,9 @@ from shardrel.store.memory import MemoryStore
 from shardrel.store.port import Store
 
 if TYPE_CHECKING:
-    from shardrel.store.s3 import S3Settings, S3Store
+    from shardrel.store.s3 import S3Store
+    from shardrel.store.s3_requests import S3Settings
+    from tests.support.fault_proxy import FaultProxy
     from tests.support.seaweed import S3Server
 
 # boto3 and moto are imported where they are used: most tests need neither, and both are slow to load.
@@ -58,17 +60,33 @@ def moto(moto_process: "S3Server", monkeypatch: pytest.MonkeyPatch) -> "S3Server
     return use(moto_process, monkeypatch)
 
 
+@pytest.fixture(scope="session")
+def running_proxy(moto_process: "S3Server") -> "Iterator[FaultProxy]":
+    """One proxy in front of moto for each worker."""
+    from tests.support.fault_proxy import fault_proxy
+
+    with fault_proxy(moto_process.endpoint_url) as running:
+        yield running
+
+
+@pytest.fixture
+def proxy(running_proxy: "FaultProxy", moto: "S3Server") -> "FaultProxy":
+    """A proxy without any faults yet, in front of moto."""
+    running_proxy.reset()
+    return running_proxy
+
+
 @cache
 def client_of(endpoint_url: str, read_timeout: float = 60) -> Any:
     """Making a client is slow, and a client keeps nothing of a test."""
-    from shardrel.store.s3 import connect
+    from shardrel.store.s3_requests import connect
 
     return connect(endpoint_url, quick_settings(read_timeout))
 
 
 def quick_settings(read_timeout: float = 60) -> "S3Settings":
     """Short pauses: what a test shows never depends on how long a client waits."""
-    from shardrel.store.s3 import S3Settings
+    from shardrel.store.s3_requests import S3Settings
 
     return S3Settings(
         attempts=4, first_pause=0.001, longest_pause=0.01, connect_timeout=5, read_timeout=read_timeout, connections=8

@@ -1,0 +1,168 @@
+"""Single requests to an S3 server, each sent once, with answers as values. Source: schemas/SPEC.md#store
+
+The only module that knows boto3. The client never retries on its own: a hidden retry would turn a
+write that landed into one that was refused.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import boto3
+from botocore import exceptions as botocore
+from botocore.config import Config
+from botocore.parsers import ResponseParserError
+
+from shardrel import clock
+from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError, UnavailableError
+from shardrel.store.s3_answers import Answer, Meaning, interpret
+
+_NOT_SENT = (botocore.EndpointConnectionError, botocore.ConnectTimeoutError, botocore.ProxyConnectionError)
+_NO_ANSWER = (botocore.HTTPClientError, botocore.ConnectionError, botocore.IncompleteReadError, ResponseParserError)
+_NO_CREDENTIALS = (
+    botocore.NoCredentialsError,
+    botocore.PartialCredentialsError,
+    botocore.CredentialRetrievalError,
+    botocore.NoAuthTokenError,
+    botocore.TokenRetrievalError,
+    botocore.SSOError,
+)
+_ASK_AGAIN = frozenset({Meaning.ASK_AGAIN, Meaning.NOT_SENT, Meaning.SILENT})
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Settings:
+    """How to talk to a bucket's server.
+
+    Attributes:
+        attempts: How often one request is sent at most, within one call.
+        first_pause: Seconds before the second attempt; doubled each time, up to ``longest_pause``.
+        patience: Seconds after which one request is not sent again, however many attempts are left.
+        quoted_tokens: Whether ETags are sent in quotes, as the standard says; some servers want them bare.
+    """
+
+    attempts: int = 7
+    first_pause: float = 0.1
+    longest_pause: float = 5.0
+    patience: float = 90.0
+    connect_timeout: float = 10.0
+    read_timeout: float = 60.0
+    connections: int = 64
+    quoted_tokens: bool = True
+
+
+class S3Requests:
+    """Requests to one bucket. Threads may share it.
+
+    Args:
+        client: What ``connect`` gave for the same settings.
+    """
+
+    def __init__(self, bucket: str, client: Any, settings: S3Settings) -> None:
+        self.bucket = bucket
+        self.settings = settings
+        self._client = client
+
+    def ask(self, attempt: Callable[[], T | Answer]) -> T | Answer:
+        """Send a request that may be sent again, until it is answered or the attempts are used up."""
+        until = self.deadline()
+        answer = attempt()
+        for number in range(1, self.settings.attempts):
+            if not isinstance(answer, Answer) or answer.meaning not in _ASK_AGAIN or not self.waited(number, until):
+                break
+            answer = attempt()
+        return answer
+
+    def deadline(self) -> float:
+        """When patience with a request that begins now ends, on the monotonic clock."""
+        return clock.monotonic() + self.settings.patience
+
+    def waited(self, attempt: int, until: float) -> bool:
+        """Wait before one more attempt; False when it is too late for one."""
+        if clock.monotonic() > until:
+            return False
+        pause = min(self.settings.first_pause * 2 ** (attempt - 1), self.settings.longest_pause)
+        clock.sleep(pause * (0.5 + clock.jitter() / 2))
+        return True
+
+    def call(self, operation: str, **params: Any) -> Any:
+        """One request: the client's reply, or an Answer. Each is signed anew."""
+        try:
+            return getattr(self._client, operation)(Bucket=self.bucket, **params)
+        except botocore.ClientError as err:
+            status = err.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            return interpret(status, err.response.get("Error", {}).get("Code", ""))
+        except _NOT_SENT as err:
+            return Answer(meaning=Meaning.NOT_SENT, status=0, code=type(err).__name__)
+        except _NO_ANSWER as err:
+            meaning = Meaning.NOT_SENT if "CERTIFICATE_VERIFY_FAILED" in str(err) else Meaning.SILENT
+            return Answer(meaning=meaning, status=0, code=type(err).__name__)
+        except _NO_CREDENTIALS as err:
+            raise UnavailableError(ErrorCode.STORE_DENIED, "no usable credentials for the store were found") from err
+        except botocore.BotoCoreError as err:
+            raise UnavailableError(
+                ErrorCode.STORE_UNAVAILABLE, "the store's AWS configuration does not work", kind=type(err).__name__
+            ) from err
+
+    def fetch(self, params: dict[str, str], max_bytes: int) -> tuple[Any, bytes] | Answer:
+        """GET an object once: the client's reply and the whole body.
+
+        Raises:
+            IntegrityError: ``storage.too-large``; of a longer body at most one byte more is read.
+        """
+        reply = self.call("get_object", **params)
+        if isinstance(reply, Answer):
+            return reply
+        length, body = reply.get("ContentLength"), reply["Body"]
+        try:
+            if length is not None and length > max_bytes:
+                raise _too_large(length, max_bytes)
+            data = body.read() if length is not None else b"".join(_bounded(body, max_bytes + 1))
+        except _NO_ANSWER:
+            return Answer(meaning=Meaning.SILENT, status=200, code="BodyBrokeOff")
+        finally:
+            body.close()
+        if len(data) > max_bytes:
+            raise _too_large(len(data), max_bytes)
+        return reply, data
+
+
+def connect(endpoint_url: str | None, settings: S3Settings) -> Any:
+    """A client that sends each request once.
+
+    Credentials, region and endpoint come from the usual AWS configuration; ``endpoint_url`` wins over it.
+
+    Raises:
+        InvalidInputError: ``input.invalid``.
+    """
+    config = Config(
+        retries={"total_max_attempts": 1},
+        connect_timeout=settings.connect_timeout,
+        read_timeout=settings.read_timeout,
+        max_pool_connections=settings.connections,
+        # Newer defaults frame the body with checksum trailers, which some servers store as content.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        s3={"payload_signing_enabled": True},
+        user_agent_extra="shardrel",
+    )
+    try:
+        return boto3.session.Session().client("s3", endpoint_url=endpoint_url, config=config)
+    except (botocore.BotoCoreError, ValueError) as err:
+        raise InvalidInputError(
+            ErrorCode.INPUT_INVALID,
+            "the AWS configuration or the endpoint URL of the store is not valid",
+            kind=type(err).__name__,
+        ) from err
+
+
+def _bounded(body: Any, limit: int) -> Iterator[bytes]:
+    while limit > 0 and (piece := body.read(min(limit, 1 << 20))):
+        limit -= len(piece)
+        yield piece
+
+
+def _too_large(size: int, limit: int) -> IntegrityError:
+    return IntegrityError(ErrorCode.STORAGE_TOO_LARGE, "an object has more bytes than expected", size=size, limit=limit)
