@@ -20,11 +20,11 @@ def probe(
     settings: Settings, thorough: Annotated[bool, typer.Option("--thorough", help="More racers, more rounds.")] = False
 ) -> Result:
     """Try what the gate rests on: exclusive creates, compare-and-swap, exact versions."""
-    from shardrel.store.probe import THOROUGH, Effort
+    from shardrel.store.probe import THOROUGH
     from shardrel.store.probe import probe as try_store
 
     store = the_store(settings)
-    found = try_store(store, THOROUGH if thorough else Effort())
+    found = try_store(store, THOROUGH) if thorough else try_store(store)
     checks = [
         {"name": check.name, "ok": check.ok, "required": check.required, "detail": check.detail}
         for check in found.checks
