@@ -1,35 +1,19 @@
 """Which records the gate's logs name. Source: schemas/SPEC.md#fence-logs."""
 
 from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shardrel.canonical.text import text_digest
+from shardrel.gate.fences import FenceSelectors
 from shardrel.membership.columns import Members, fixed_digests, plain
 
 Mask = npt.NDArray[np.bool_]
-
-
-class Selectors(Protocol):
-    """What the entries of both logs, up to some watermarks, select."""
-
-    @property
-    def sample_ids(self) -> frozenset[str]: ...
-
-    @property
-    def sources(self) -> frozenset[str]: ...
-
-    @property
-    def source_versions(self) -> frozenset[tuple[str, str]]: ...
-
-    @property
-    def content_digests(self) -> frozenset[bytes]: ...
-
-    @property
-    def text_digests(self) -> frozenset[bytes]: ...
+Selectors = FenceSelectors
 
 
 def named_members(members: Members, selectors: Selectors) -> Mask:
@@ -64,8 +48,6 @@ def named_texts(payload: Any, text_columns: Sequence[str] | None, selectors: Sel
 
 
 def _hit(text: str | None, digests: Collection[bytes]) -> bool:
-    from shardrel.canonical.text import text_digest
-
     return text is not None and text_digest(text) in digests
 
 

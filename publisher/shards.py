@@ -73,8 +73,7 @@ def write_shard(
     """
     data = memoryview(encode_shard(gather(staged, records), serializer, compression))
     descriptor, already = put(store, data, PARQUET)
-    digests = np.ascontiguousarray(staged.digests[records])
-    logical = domain_hash(Domain.STREAM, content_type, u64(len(records)), digests.data.cast("B"))
+    logical = domain_hash(Domain.STREAM, content_type, u64(len(records)), staged.digests[records].tobytes())
     shard = Shard(
         id=shard_id(number, shards),
         media_type=PARQUET,

@@ -8,17 +8,17 @@ import numpy as np
 from publisher.arrange import Placement, Range, place
 from publisher.columns import column_encodings, row_group_records
 from publisher.declared import Declared
-from publisher.encode import RESERVED, serializer_of
+from publisher.encode import serializer_of
 from publisher.member_index import index_table, member_index, put_parts
 from publisher.options import PublishOptions
 from publisher.parallel import in_order
 from publisher.partition import shard_numbers
 from publisher.root import Written, release_of
 from publisher.shards import WrittenShard, sample, write_shard
+from publisher.splits import SplitCounter
 from publisher.stage import Staged
 from shardrel.canonical.schema import content_type
 from shardrel.digest import Digest, to_digest
-from shardrel.membership.columns import combined
 from shardrel.membership.merkle import MerkleStream, ordered_root
 from shardrel.records.descriptor import Descriptor
 from shardrel.records.release import Objects, Release, Serializer, Sharding
@@ -141,15 +141,7 @@ def _index(
 
 
 def _splits(staged: Staged) -> dict[str, SplitTotals]:
-    records: dict[str, int] = {}
-    tokens: dict[str, int] = {}
-    for number, piece in enumerate(staged.pieces):
-        coded = combined(piece.column(RESERVED[3])).dictionary_encode()
-        codes = coded.indices.to_numpy()
-        counts = np.bincount(codes, minlength=len(coded.dictionary))
-        sums = np.zeros(len(coded.dictionary), np.int64)
-        np.add.at(sums, codes, staged.tokens[staged.starts[number] : staged.starts[number + 1]])
-        for split, count, total in zip(coded.dictionary.to_pylist(), counts.tolist(), sums.tolist(), strict=True):
-            records[split] = records.get(split, 0) + count
-            tokens[split] = tokens.get(split, 0) + total
-    return {split: SplitTotals(records=records[split], tokens=tokens[split]) for split in records}
+    counter = SplitCounter()
+    for number in range(len(staged.pieces)):
+        counter.add(staged.members(number).splits, staged.tokens[staged.starts[number] : staged.starts[number + 1]])
+    return counter.totals
