@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-_WIDE = 10_000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
@@ -59,29 +57,28 @@ def write_result(result: Result, *, as_json: bool) -> None:
 def _write_human(result: Result) -> None:
     from rich.console import Console
 
-    # Wider than any table: a digest that is broken over two lines cannot be copied.
-    console = Console(highlight=False, soft_wrap=True, width=_WIDE)
+    console = Console(highlight=False, soft_wrap=True, emoji=False)
     colour = "green" if result.status == 0 else "red"
     console.print(result.headline, style=f"bold {colour}", markup=False)
     width = max((len(name) for name, _ in result.facts), default=0)
     for name, value in result.facts:
         console.print(f"  {name:<{width}}  {value}", markup=False)
     for table in result.tables:
-        console.print(_rich_table(table))
+        header, *rows = _lines(table)
+        console.print()
+        if table.title:
+            console.print(table.title, style="bold", markup=False)
+        console.print(header, style="dim", markup=False)
+        for row in rows:
+            console.print(row, markup=False)
     sys.stdout.flush()
 
 
-def _rich_table(table: Table) -> Any:
-    from rich.box import SIMPLE
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
-    shown = RichTable(title=table.title, box=SIMPLE, title_justify="left")
-    for column in table.columns:
-        shown.add_column(column, no_wrap=True)
-    for row in table.rows:
-        shown.add_row(*[Text(str(cell)) for cell in row])
-    return shown
+def _lines(table: Table) -> list[str]:
+    """Header and rows, their columns in line; nothing is cut or wrapped, so that a digest can be copied."""
+    rows = [[str(cell) for cell in row] for row in (table.columns, *table.rows)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(table.columns))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def write_error(code: str, message: str, context: Mapping[str, Any], *, as_json: bool) -> None:

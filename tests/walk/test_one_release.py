@@ -9,37 +9,21 @@ from typing import Any
 
 import pytest
 
-from shardrel.cli.main import main
+from tests.support.command import Command, shardrel_in
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = [f"text number {number}" for number in range(60)]
 
 
-class Walker:
-    """Runs the command in this process, in a folder of its own."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-
-    def __call__(self, *line: str, status: int = 0) -> dict[str, Any]:
-        self._capsys.readouterr()
-        assert main([*line, "--json"]) == status, self._capsys.readouterr()
-        answer: dict[str, Any] = json.loads(self._capsys.readouterr().out)
-        return answer
-
-    def refused(self, *line: str) -> str:
-        return str(self(*line, status=1)["error"]["code"])
-
-
 @pytest.fixture
-def shardrel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Walker:
-    monkeypatch.chdir(tmp_path)
+def shardrel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    command = shardrel_in(tmp_path, monkeypatch, capsys)
     lines = [json.dumps({"id": f"t{number}", "text": text}) for number, text in enumerate(TEXTS)]
     (tmp_path / "texts.jsonl").write_text("\n".join(lines) + "\n")
-    return Walker(capsys)
+    return command
 
 
-def released(shardrel: Walker, *more: str) -> dict[str, Any]:
+def released(shardrel: Command, *more: str) -> dict[str, Any]:
     """Snapshot, publish, verify and approve."""
     snapshot = shardrel("snapshot", "texts.jsonl", "--id-column", "id", *more)["snapshot"]
     published = shardrel("publish", snapshot, "--source", "texts.jsonl", "--shards", "3")
@@ -48,7 +32,7 @@ def released(shardrel: Walker, *more: str) -> dict[str, Any]:
     return published
 
 
-def test_one_release_from_a_file_to_a_run_and_a_deletion(shardrel: Walker) -> None:
+def test_one_release_from_a_file_to_a_run_and_a_deletion(shardrel: Command) -> None:
     # 1. A gate, its policy, and keys for local use. Twice is harmless.
     gate = shardrel("init")
     assert shardrel("init") == gate
@@ -59,7 +43,7 @@ def test_one_release_from_a_file_to_a_run_and_a_deletion(shardrel: Walker) -> No
     assert (published["state"], published["shards"], published["records"]) == ("STAGED", 3, len(TEXTS))
 
     # 3. Only now may an alias point to it, and only from where the caller believes it to be.
-    assert shardrel.refused("admit", root, "--alias", "prod", "--expect-generation", "7") == "gate.generation-moved"
+    assert shardrel.code("admit", root, "--alias", "prod", "--expect-generation", "7") == "gate.generation-moved"
     admitted = shardrel("admit", root, "--alias", "prod", "--expect-generation", "0")
     assert (admitted["root"], admitted["generation"]) == (root, 1)
 
@@ -72,10 +56,10 @@ def test_one_release_from_a_file_to_a_run_and_a_deletion(shardrel: Walker) -> No
     fenced = shardrel("fence", "tombstones", "tombstones.jsonl")
     assert fenced["watermark"] == 1
     assert run["permit"] in fenced["closedPermits"]
-    assert shardrel.refused("run", "renew", "first") == "permit.recheck-needed"
+    assert shardrel.code("run", "renew", "first") == "permit.recheck-needed"
     recheck = shardrel("verify", root, "--fences-only", status=1)
     assert recheck["counts"]["tombstoneHits"] == 1
-    assert shardrel.refused("run", "start", "--alias", "prod") in {"permit.root-has-hit", "gate.root-invalid"}
+    assert shardrel.code("run", "start", "--alias", "prod") in {"permit.root-has-hit", "gate.root-invalid"}
 
     # 6. The release without it takes the alias to the next generation.
     again = released(shardrel, "--apply-tombstones")

@@ -2,40 +2,21 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from shardrel.cli.main import main
+from tests.support.command import Command, shardrel_in
 
 TEXTS = [f"text number {number}" for number in range(30)]
 
 
-class Command:
-    """The command line in this process."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-
-    def __call__(self, *line: str, status: int = 0) -> dict[str, Any]:
-        self._capsys.readouterr()
-        code = main([*line, "--json"])
-        shown = self._capsys.readouterr()
-        assert code == status, shown
-        answer: dict[str, Any] = json.loads(shown.out)
-        return answer
-
-    def code(self, *line: str, status: int = 1) -> str:
-        return str(self(*line, status=status)["error"]["code"])
-
-
 @pytest.fixture
 def shardrel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    monkeypatch.chdir(tmp_path)
+    command = shardrel_in(tmp_path, monkeypatch, capsys)
     Path("texts.jsonl").write_text(
         "".join(json.dumps({"id": f"t{n}", "text": text}) + "\n" for n, text in enumerate(TEXTS))
     )
-    return Command(capsys)
+    return command
 
 
 @pytest.fixture
