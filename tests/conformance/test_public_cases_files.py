@@ -8,10 +8,15 @@ import pyarrow as pa
 import pytest
 
 from publisher.digest import digest_file
-from shardrel.errors import InvalidInputError
+from publisher.snapshot import SnapshotOptions, make_snapshot
+from shardrel.errors import ErrorCode, InvalidInputError, RefusedError
+from shardrel.gate.fences import FenceSelectors
+from shardrel.records.snapshot import Columns
+from shardrel.store.memory import MemoryStore
 from tests.support.cases import broken, encodings
 from tests.support.cases.model import FileCase, parquet
 from tests.support.process import peak_memory
+from tests.support.publishing import Publishing
 from verifier.digest import digest_file as digest_file_independently
 
 CASES: list[Callable[[], FileCase]] = [
@@ -43,6 +48,44 @@ def test_a_digest_tells_what_a_reader_could_see_and_nothing_else(
             DIGESTS[by](tmp_path / name)
         assert (name, refusal.value.code) == (name, code)
         assert refusal.value.context["path"] == str(tmp_path / name)
+
+
+@pytest.mark.parametrize("make", [encodings.twin_names, encodings.times, *CASES[8:]], ids=lambda make: make.__name__)
+def test_a_snapshot_refuses_what_a_digest_refuses_and_creates_nothing(
+    make: Callable[[], FileCase], tmp_path: Path
+) -> None:
+    case = make()
+    case.write(tmp_path)
+    store = MemoryStore()
+    for name, code in case.refused.items():
+        with pytest.raises(InvalidInputError) as refusal:
+            declare(store, tmp_path / name)
+        assert (name, refusal.value.code) == (name, code)
+    assert list(store.list("objects/")) == []
+
+
+def test_a_source_that_lost_a_whole_frame_is_no_source_of_its_snapshot(tmp_path: Path) -> None:
+    codec = pa.Codec("zstd")
+    frames = [codec.compress(f'{{"id": "{at}", "text": "t"}}\n'.encode(), asbytes=True) for at in range(3)]
+    source = tmp_path / "x.jsonl.zst"
+    publishing = Publishing(store=MemoryStore())
+    publishing.init()
+    source.write_bytes(b"".join(frames))
+    columns = Columns(id="id", source=None, version=None, split=None)
+    snapshot = publishing.snapshot(source, columns=columns, token_column=None)
+
+    source.write_bytes(b"".join(frames[:2]))
+
+    with pytest.raises(RefusedError) as refusal:
+        publishing.publish(snapshot, source)
+    assert refusal.value.code == ErrorCode.SOURCE_MISMATCH
+
+
+def declare(store: MemoryStore, source: Path) -> None:
+    """Make a snapshot by the default rules."""
+    options = SnapshotOptions(dataset="data")
+    none = FenceSelectors()
+    make_snapshot(store, [str(source)], options, tombstones=none, benchmarks=none, progress=lambda done, total: None)
 
 
 @pytest.mark.parametrize("by", DIGESTS)

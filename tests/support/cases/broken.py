@@ -1,5 +1,6 @@
 """Files that are cut, padded, glued or flipped, and odd ones that are sound."""
 
+import functools
 import io
 import json
 import struct
@@ -14,6 +15,7 @@ from tests.support.cases.model import FileCase, parquet
 _SKIPPABLE = struct.pack("<II", 0x184D2A5F, 3) + b"abc"
 
 
+@functools.cache
 def parquet_files() -> FileCase:
     """Parquet: what a storage fault or a broken copy leaves, and legal shapes that readers trip over."""
     case = FileCase()

@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from datafusion import SessionConfig, SessionContext
+from datafusion.dataframe import ParquetWriterOptions
 
 from shardrel.digest import digest_of
 from shardrel.errors import ErrorCode, InvalidInputError
@@ -86,6 +88,16 @@ def test_page_indexes_belong_to_the_file(tmp_path: Path, options: dict[str, Any]
     source = written(tmp_path, pa.table({"a": np.arange(50), "b": ["x"] * 50}), **options)
 
     assert sum(batch.num_rows for batch in source.batches()) == 50
+
+
+def test_bloom_filters_and_indexes_of_another_writer_belong_to_the_file(tmp_path: Path) -> None:
+    table = pa.table({"a": np.arange(3000), "b": [f"v{at % 40}" for at in range(3000)]})
+    frame = SessionContext(SessionConfig().with_target_partitions(1)).from_arrow(table)
+    options = ParquetWriterOptions(bloom_filter_on_write=True, max_row_group_size=1000, statistics_enabled="page")
+    frame.write_parquet_with_options(str(tmp_path / "out"), options)
+    (path,) = (tmp_path / "out").glob("*.parquet")
+
+    assert sum(batch.num_rows for batch in open_source(path).batches()) == 3000
 
 
 @pytest.mark.parametrize(("filler", "sound"), [(bytes(16), True), (b"PAR1 and others.", False)])
