@@ -45,8 +45,9 @@ def decode(data: bytes | memoryview, kind: type[T], *, max_bytes: int = MAX_RECO
         kind: A closed msgspec struct, or a union of them tagged by ``schema``.
 
     Raises:
-        FormatError: ``format.too-large``, ``format.not-a-record`` (does not parse, unknown or
-            missing field, wrong type), ``format.not-canonical`` (parses, but other bytes).
+        FormatError: ``format.too-large``, ``format.unknown-schema`` (a record of another kind or
+            version), ``format.not-a-record`` (does not parse, unknown or missing field, wrong type),
+            ``format.not-canonical`` (parses, but other bytes).
     """
     if len(data) > max_bytes:
         raise FormatError(
@@ -57,13 +58,29 @@ def decode(data: bytes | memoryview, kind: type[T], *, max_bytes: int = MAX_RECO
         again = _encode_decoded(record, kind)
     except (msgspec.DecodeError, msgspec.ValidationError, InternalError, UnicodeError, RecursionError) as err:
         raise FormatError(
-            ErrorCode.FORMAT_NOT_A_RECORD, "the bytes are not a record of the expected kind", kind=_name(kind)
+            _misfit(data, kind), "the bytes are not a record of the expected kind", kind=_name(kind)
         ) from err
     if again != data:
         raise FormatError(
             ErrorCode.FORMAT_NOT_CANONICAL, "the bytes are not the canonical form of this record", kind=_name(kind)
         )
     return record
+
+
+class _Named(msgspec.Struct):
+    schema: str
+
+
+def _misfit(data: bytes | memoryview, kind: Any) -> ErrorCode:
+    """A record of another kind, or of a newer version, is told from bytes that are no record at all."""
+    config = getattr(kind, "__struct_config__", None)
+    if config is None or config.tag_field != "schema":
+        return ErrorCode.FORMAT_NOT_A_RECORD
+    try:
+        named = msgspec.json.decode(data, type=_Named).schema
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return ErrorCode.FORMAT_NOT_A_RECORD
+    return ErrorCode.FORMAT_NOT_A_RECORD if named == config.tag else ErrorCode.FORMAT_UNKNOWN_SCHEMA
 
 
 def _name(kind: Any) -> str:

@@ -1,0 +1,46 @@
+"""Records are decoded strictly: what is not exactly this kind, in exactly these bytes, is refused."""
+
+import pytest
+
+from shardrel.canonical import json
+from shardrel.errors import ErrorCode, FormatError
+from shardrel.records.run import RunRecord
+from shardrel.records.schema import IntType, RecordSchema
+
+GOOD = json.encode(RecordSchema(fields=()))
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (GOOD.replace(b".v1", b".v2"), ErrorCode.FORMAT_UNKNOWN_SCHEMA),
+        (GOOD.replace(b".v1", b".v2").replace(b"{", b'{"also":1,'), ErrorCode.FORMAT_UNKNOWN_SCHEMA),
+        (b'{"schema":"training.shard.run.v1"}', ErrorCode.FORMAT_UNKNOWN_SCHEMA),
+        (GOOD.replace(b"{", b'{"also":1,'), ErrorCode.FORMAT_NOT_A_RECORD),
+        (b'{"fields":[]}', ErrorCode.FORMAT_NOT_CANONICAL),
+        (b'{"schema":7}', ErrorCode.FORMAT_NOT_A_RECORD),
+        (b"", ErrorCode.FORMAT_NOT_A_RECORD),
+        (b"\xff", ErrorCode.FORMAT_NOT_A_RECORD),
+        (b"[" * 100_000, ErrorCode.FORMAT_NOT_A_RECORD),
+        (GOOD + b" ", ErrorCode.FORMAT_NOT_CANONICAL),
+        (GOOD.replace(b"{", b'{"fields":[],'), ErrorCode.FORMAT_NOT_CANONICAL),
+        (b" " * 200, ErrorCode.FORMAT_TOO_LARGE),
+    ],
+)
+def test_what_is_not_this_record_is_refused_with_its_code(data: bytes, code: ErrorCode) -> None:
+    with pytest.raises(FormatError) as caught:
+        json.decode(data, RecordSchema, max_bytes=150 if data.isspace() else json.MAX_RECORD_BYTES)
+    assert caught.value.code is code
+
+
+def test_good_bytes_are_a_record_and_of_one_kind() -> None:
+    assert json.encode(json.decode(GOOD, RecordSchema)) == GOOD
+    with pytest.raises(FormatError) as caught:
+        json.decode(GOOD, RunRecord)
+    assert caught.value.code is ErrorCode.FORMAT_UNKNOWN_SCHEMA
+
+
+def test_a_part_of_a_record_has_no_schema_of_its_own() -> None:
+    with pytest.raises(FormatError) as caught:
+        json.decode(b'{"kind":"bool"}', IntType)
+    assert caught.value.code is ErrorCode.FORMAT_NOT_A_RECORD
