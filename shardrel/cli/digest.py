@@ -1,28 +1,35 @@
 """``shardrel digest``: logical digests of files as they are."""
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from shardrel.cli.arguments import Sources
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
+
+if TYPE_CHECKING:
+    import publisher.digest
+    import verifier.digest
+
+    FileDigest = publisher.digest.FileDigest | verifier.digest.FileDigest
+
+_By = Literal["publisher", "verifier"]
 
 
 def digest(
     settings: Settings,
-    sources: Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, folders or globs.")],
-    by: Annotated[
-        Literal["publisher", "verifier"], typer.Option(help="Which of the two independent encoders to ask.")
-    ] = "publisher",
+    sources: Sources,
+    by: Annotated[_By, typer.Option(help="Which of the two independent encoders to ask.")] = "publisher",
 ) -> Result:
     """Digest files by what they mean: equal after a rewrite exactly when no reader could tell."""
     from shardrel.sources import list_files
 
-    if by == "verifier":
-        from verifier.digest import digest_file
-    else:
-        from publisher.digest import digest_file
+    digest_file = _encoder(by)
     found = [digest_file(source.path) for source in list_files(sources)]
+    rows = [(one.logical_digest, one.records, one.path) for one in found]
     return Result(
         data={
             "files": [
@@ -36,10 +43,15 @@ def digest(
             ]
         },
         headline=f"{len(found)} files, digested by the {by}'s encoder",
-        tables=[
-            Table(
-                columns=["logical digest", "records", "path"],
-                rows=[(f.logical_digest, f.records, f.path) for f in found],
-            )
-        ],
+        tables=[Table(columns=["logical digest", "records", "path"], rows=rows)],
     )
+
+
+def _encoder(by: _By) -> "Callable[[Path], FileDigest]":
+    if by == "verifier":
+        from verifier.digest import digest_file as by_verifier
+
+        return by_verifier
+    from publisher.digest import digest_file as by_publisher
+
+    return by_publisher
