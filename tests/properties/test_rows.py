@@ -13,7 +13,7 @@ from shardrel.canonical.schema import physical_schema, record_schema, to_physica
 from tests.support import reference_rows
 from tests.support.tables import dressed_table, tables
 
-few = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
+few = settings(deadline=None, max_examples=80, suppress_health_check=list(HealthCheck))
 
 
 def encode(table: Any) -> list[bytes]:

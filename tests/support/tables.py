@@ -122,7 +122,7 @@ def dressed(draw: DrawFn, array: Any) -> Any:
     Dictionaries are not concatenated: pyarrow 26 unifies those of float16 into other values.
     """
     array = draw(_dressed_children(array))
-    wear = draw(st.sampled_from(["as it is", "sliced", "dictionary", "runs", "wide", "view"]))
+    wear = draw(st.sampled_from(["as it is", "sliced", "dictionary", "runs", "wide", "view", "fixed", "label"]))
     if wear == "sliced" and "dictionary" not in str(array.type):
         array = pa.concat_arrays([array, array]).slice(len(array), len(array))
     elif wear == "dictionary" and len(array):
@@ -131,6 +131,10 @@ def dressed(draw: DrawFn, array: Any) -> Any:
         array = pa.RunEndEncodedArray.from_arrays(pa.array(range(1, len(array) + 1), pa.int32()), array)
     elif wear in ("wide", "view"):
         array = _variant(array, wear)
+    elif wear == "fixed":
+        array = _fixed(array)
+    elif wear == "label" and not at.is_nested(array.type):
+        array = pa.ExtensionArray.from_storage(pa.opaque(array.type, "anything", "tests"), array)
     return array
 
 
@@ -172,7 +176,8 @@ def _dictionary(array: Any) -> Any:
     if not at.is_nested(array.type):
         order.reverse()
         array = array.take(pa.array(order, pa.int64()))
-    index = [None if i % 2 and not array[at_].is_valid else at_ for i, at_ in enumerate(order)]
+    valid = array.is_valid().to_pylist()
+    index = [None if i % 2 and not valid[at_] else at_ for i, at_ in enumerate(order)]
     return pa.DictionaryArray.from_arrays(pa.array(index, pa.int16()), array)
 
 
@@ -193,3 +198,15 @@ def _variant(array: Any, wear: str) -> Any:
         sizes = pa.array(np.diff(offsets))
         return pa.ListViewArray.from_arrays(pa.array(offsets[:-1]), sizes, array.values, mask=array.is_null())
     return array
+
+
+def _fixed(array: Any) -> Any:
+    """A fixed-size list where all rows have one size."""
+    if not at.is_list(array.type) or not len(array):
+        return array
+    offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
+    sizes = set(np.diff(offsets).tolist())
+    if len(sizes) > 1 or 0 in sizes:
+        return array
+    values = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    return pa.FixedSizeListArray.from_arrays(values, sizes.pop(), mask=array.is_null())
