@@ -19,10 +19,9 @@ from shardrel.canonical.schema import content_type, physical_schema, record_sche
 from shardrel.canonical.sha import Bytes32, sha256_rows
 from shardrel.canonical.slices import SLICE_BYTES, sliced
 from shardrel.digest import Domain
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.errors import ErrorCode, InternalError, InvalidInputError
 from shardrel.records.schema import RecordSchema
 
-_CONTENT_TYPE_BYTES = 32
 _FEW_ROWS = 4096
 
 
@@ -119,8 +118,17 @@ class RowEncoder:
         try:
             return self._join(batch, prefix)
         except InvalidInputError as err:
-            row = first + self._bad_row(batch)
-            raise InvalidInputError(err.code, f"row {row}: {err.message}", **{**err.context, "row": row}) from err
+            raise self._located(batch, first) from err
+
+    def _located(self, batch: Any, first: int) -> InvalidInputError:
+        """What is wrong with the first row that is refused, with its number."""
+        row = self._bad_row(batch)
+        try:
+            self._join(batch.slice(row, 1), b"")
+        except InvalidInputError as err:
+            where = first + row
+            return InvalidInputError(err.code, f"row {where}: {err.message}", **{**err.context, "row": where})
+        raise InternalError(ErrorCode.INTERNAL, "rows were refused together and not one by one")
 
     def _join(self, batch: Any, prefix: bytes) -> Any:
         parts: list[Part] = [constant(prefix + self.content_type, batch.num_rows)]

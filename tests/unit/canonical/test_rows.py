@@ -56,6 +56,31 @@ def test_text_cut_between_two_values_is_invalid_though_the_bytes_together_are_no
     assert refused.value.context["row"] == 0
 
 
+def test_the_first_bad_row_is_named_and_not_the_first_bad_column() -> None:
+    fields = [pa.field("late", pa.string()), pa.field("early", pa.int8(), nullable=False)]
+    table = pa.Table.from_arrays(
+        [text([b"a", b"b", b"\xff"]), pa.array([1, None, 1], pa.int8())], schema=pa.schema(fields)
+    )
+    with pytest.raises(InvalidInputError) as refused:
+        encoder(table).encode(table)
+    assert refused.value.code == ErrorCode.INPUT_NOT_NULL
+    assert refused.value.context == {"column": "early", "row": 1}
+
+
+@pytest.mark.parametrize("wrap", ["list", "struct", "map"])
+def test_the_deepest_values_are_encoded(wrap: str) -> None:
+    column = pa.array([1, None, 3], pa.int8())
+    for _ in range(64):
+        if wrap == "list":
+            column = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3]), column)
+        elif wrap == "struct":
+            column = pa.StructArray.from_arrays([column], ["f"])
+        else:
+            column = pa.MapArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), pa.array([1, 2, 3]), column)
+    table = pa.table({"x": column})
+    assert encoder(table).encode(table).rows.to_pylist() == reference_rows.encodings(table)
+
+
 def test_invalid_bytes_under_a_null_are_not_seen() -> None:
     hidden = pa.Array.from_buffers(pa.string(), 5, [pa.py_buffer(b"\x13"), *BAD.buffers()[1:]])
     table = pa.table({"x": hidden})
