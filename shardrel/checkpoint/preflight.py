@@ -29,15 +29,22 @@ def read_commit(store: Store, run: str, generation: int) -> Installed | None:
         FormatError: ``checkpoint.unsupported-schema``.
     """
     stored = store.read(commit_key(run, generation), max_bytes=json.MAX_RECORD_BYTES)
-    if stored is None:
-        return None
+    return None if stored is None else decode_commit(stored.data, generation)
+
+
+def decode_commit(data: bytes, generation: int) -> Installed:
+    """A commit record of its bytes.
+
+    Raises:
+        FormatError: ``checkpoint.unsupported-schema``.
+    """
     try:
-        record = json.decode(stored.data, CommitRecord)
+        record = json.decode(data, CommitRecord)
     except FormatError as err:
         raise FormatError(
             ErrorCode.CHECKPOINT_SCHEMA, "a commit record is not one that this version knows", generation=generation
         ) from err
-    return Installed(digest=digest_of(stored.data), record=record)
+    return Installed(digest=digest_of(data), record=record)
 
 
 def read_manifest(store: Store, commit: CommitRecord) -> CheckpointManifest:

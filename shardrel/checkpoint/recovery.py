@@ -5,11 +5,16 @@ The gate's head and commit records by name decide; nothing is listed, and no ali
 
 from dataclasses import dataclass
 
+from shardrel.canonical import json
 from shardrel.checkpoint.commits import RunState, help_installed, read_run
 from shardrel.checkpoint.manifest import Expected
-from shardrel.checkpoint.preflight import Installed, preflight, read_commit
-from shardrel.errors import ErrorCode, FormatError, IntegrityError, NotFoundError, RefusedError
+from shardrel.checkpoint.preflight import Installed, decode_commit, preflight
+from shardrel.digest import digest_of
+from shardrel.errors import ErrorCode, RefusedError
+from shardrel.gate.log import read_entries
 from shardrel.records.checkpoint import CheckpointManifest
+from shardrel.records.transition import AdmitCheckpoint
+from shardrel.store.layout import commit_key
 from shardrel.store.port import Store
 from shardrel.trust.signer import Signer
 
@@ -65,47 +70,52 @@ def recover(store: Store, dataset: str, expected: Expected, signer: Signer) -> S
     helped = help_installed(store, dataset, run, signer)
     if helped is not None:
         run = helped
-    return _newest(store, run, expected, helped is not None)
+    return _newest(store, dataset, run, expected, helped is not None)
 
 
-def _newest(store: Store, run: RunState, expected: Expected, helped: bool) -> Selected | None:
+def _newest(store: Store, dataset: str, run: RunState, expected: Expected, helped: bool) -> Selected | None:
     if run.head is None:
         return None
     passed: list[PassedOver] = []
-    first: RefusedError | None = None
+    errors: list[RefusedError] = []
     digest: str | None = run.head.commit
-    for generation in range(run.head.generation, -1, -1):
+    generation = run.head.generation
+    while digest is not None:
         try:
             installed = _admitted(store, run.run_id, generation, digest)
             manifest = preflight(store, installed.record, expected)
+            return Selected(installed=installed, manifest=manifest, helped=helped, passed_over=tuple(passed))
         except RefusedError as err:
             if err.code not in PASSED_OVER:
                 raise
-            first = first or err
+            errors.append(err)
             passed.append(PassedOver(generation=generation, code=err.code))
-            digest = _parent(store, run.run_id, generation, digest)
-            continue
-        return Selected(installed=installed, manifest=manifest, helped=helped, passed_over=tuple(passed))
-    assert first is not None
-    raise first
+        digest = _parent(store, dataset, run.run_id, generation, digest)
+        generation -= 1
+    raise errors[0]
 
 
-def _admitted(store: Store, run: str, generation: int, digest: str | None) -> Installed:
-    """The commit record with the digest that the chain from the head names; null knows none."""
-    installed = read_commit(store, run, generation)
-    if installed is None:
+def _admitted(store: Store, run: str, generation: int, digest: str) -> Installed:
+    """The commit record that the gate admitted under this digest."""
+    stored = store.read(commit_key(run, generation), max_bytes=json.MAX_RECORD_BYTES)
+    if stored is None:
         raise _lost(ErrorCode.CHECKPOINT_MISSING, generation)
-    if digest is not None and installed.digest != digest:
+    if digest_of(stored.data) != digest:
         raise _lost(ErrorCode.CHECKPOINT_BYTES, generation)
-    return installed
+    return decode_commit(stored.data, generation)
 
 
-def _parent(store: Store, run: str, generation: int, digest: str | None) -> str | None:
-    """Digest of the parent as this generation's record names it; null where that record is lost."""
+def _parent(store: Store, dataset: str, run: str, generation: int, digest: str) -> str | None:
+    """Digest of the generation before: as this one's record names it, or the gate's history where that is lost."""
     try:
         return _admitted(store, run, generation, digest).record.parent
-    except (RefusedError, FormatError, NotFoundError, IntegrityError):
-        return None
+    except RefusedError:
+        return _admitted_in_history(store, dataset, run).get(generation - 1)
+
+
+def _admitted_in_history(store: Store, dataset: str, run: str) -> dict[int, str]:
+    requests = [entry.request for entry in read_entries(store, dataset)]
+    return {r.generation: r.commit for r in requests if isinstance(r, AdmitCheckpoint) and r.run == run}
 
 
 def _lost(code: ErrorCode, generation: int) -> RefusedError:
