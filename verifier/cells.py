@@ -88,7 +88,9 @@ def _body(kind: rs.LogicalType, values: Any, valid: Mask | None) -> list[Piece]:
 
 def _bytes_body(values: Any, valid: Mask | None, *, text: bool) -> list[Piece]:
     plain = values if pt.is_string(values.type) or pt.is_binary(values.type) else values.cast(pa.binary())
-    offsets = np.frombuffer(plain.buffers()[1], np.int32, len(plain) + 1, plain.offset * 4) if len(plain) else _NO_OFFSETS
+    offsets = (
+        np.frombuffer(plain.buffers()[1], np.int32, len(plain) + 1, plain.offset * 4) if len(plain) else _NO_OFFSETS
+    )
     data = plain.buffers()[2] or b""
     piece = slices(offsets, data, valid)
     if text and not _ascii(data, int(offsets[0]), int(offsets[-1])):

@@ -57,9 +57,7 @@ def gathered(runs: Sequence[tuple[int, Run]]) -> Seen:
     if not runs:
         nothing = pa.array([], pa.string())
         digests, numbers = np.empty((0, 32), np.uint8), np.empty(0, np.uint32)
-        return Seen(
-            ids=nothing, context=(nothing,) * 3, content=digests, leaves=digests, shards=numbers, rows=numbers
-        )
+        return Seen(ids=nothing, context=(nothing,) * 3, content=digests, leaves=digests, shards=numbers, rows=numbers)
     source, version, split = (joined_context([run.context[i] for _, run in runs]) for i in range(3))
     return Seen(
         ids=pa.concat_arrays([run.ids for _, run in runs]),
@@ -143,8 +141,10 @@ def differing(have: Any, want: Any, place: npt.NDArray[np.int64]) -> Mask:
         entries = want.dictionary.unique()
         wanted = pc.index_in(want.dictionary, value_set=entries).to_numpy()[codes(want)]
         found = pc.fill_null(pc.index_in(have.dictionary, value_set=entries), -1).to_numpy()[codes(have)]
-        return found != wanted[place]
-    return pc.not_equal(plain(have), plain(want).take(pa.array(place))).to_numpy(zero_copy_only=False)
+        unlike: Mask = found != wanted[place]
+    else:
+        unlike = pc.not_equal(plain(have), plain(want).take(pa.array(place))).to_numpy(zero_copy_only=False)
+    return unlike
 
 
 def _spots(code: ErrorCode, mask: Mask, seen: Seen, shard_id: Callable[[int], str]) -> Iterator[Spot]:

@@ -57,7 +57,7 @@ def _group(reader: Any, number: int, records: int) -> Iterator[pa.RecordBatch]:
 
 def _batch_records(group: Any) -> int:
     size = sum(group.column(i).total_uncompressed_size for i in range(group.num_columns))
-    return max(1, min(BATCH_RECORDS, BATCH_BYTES * max(group.num_rows, 1) // max(size, 1)))
+    return int(max(1, min(BATCH_RECORDS, BATCH_BYTES * max(group.num_rows, 1) // max(size, 1))))
 
 
 def dictionary_columns(metadata: Any) -> list[str]:

@@ -14,6 +14,8 @@ from shardrel.canonical.sha import Bytes32
 from shardrel.digest import raw_digest
 from shardrel.records.fence import BenchmarkEntry, TombstoneEntry
 from verifier.leaves import codes, plain
+from verifier.logs import Logs
+from verifier.parts import Listed
 from verifier.text import matching_rows
 
 Mask = npt.NDArray[np.bool_]
@@ -42,7 +44,9 @@ def tombstones(entries: Iterable[TombstoneEntry], upto: int, first: int = 1) -> 
     return Selectors(
         sample_ids=pa.array(sorted({e.sample_id for e in chosen if e.sample_id is not None}), pa.string()),
         sources=frozenset(e.source_id for e in sourced if e.source_id is not None and e.source_version is None),
-        source_versions=frozenset((e.source_id or "", e.source_version) for e in sourced if e.source_version is not None),
+        source_versions=frozenset(
+            (e.source_id or "", e.source_version) for e in sourced if e.source_version is not None
+        ),
         contents=_digest_rows(e.content_digest for e in chosen),
         texts=frozenset(),
     )
@@ -79,6 +83,20 @@ def tuple_hits(selectors: Selectors, ids: Any, source: Any, version: Any, conten
     return hits
 
 
+def left_out(logs: Logs, tombstone_watermark: int, benchmark_fence: int) -> tuple[Selectors, Selectors]:
+    """What a publisher leaves out of a release: what both logs name up to the root's own watermarks."""
+    return tombstones(logs.tombstones, tombstone_watermark), benchmarks(logs.benchmarks, benchmark_fence)
+
+
+def named(selectors: Iterable[Selectors], listed: Listed) -> Mask:
+    """Listed tuples that any of the selectors names."""
+    mask = np.zeros(len(listed), bool)
+    for chosen in selectors:
+        if not chosen.empty:
+            mask |= tuple_hits(chosen, listed.ids, listed.context[0], listed.context[1], listed.content)
+    return mask
+
+
 def text_hits(selectors: Selectors, columns: Iterable[Any]) -> Mask | None:
     """Members one of whose text columns has a text digest that a selector names; None without such selectors."""
     if not selectors.texts:
@@ -90,8 +108,10 @@ def text_hits(selectors: Selectors, columns: Iterable[Any]) -> Mask | None:
 def _in(values: Any, wanted: frozenset[str] | set[str]) -> Mask:
     chosen = pa.array(sorted(wanted), pa.string())
     if pt.is_dictionary(values.type):
-        return pc.is_in(values.dictionary, value_set=chosen).to_numpy(zero_copy_only=False)[codes(values)]
-    return pc.is_in(values, value_set=chosen).to_numpy(zero_copy_only=False)
+        entries: Mask = pc.is_in(values.dictionary, value_set=chosen).to_numpy(zero_copy_only=False)
+        return entries[codes(values)]
+    found: Mask = pc.is_in(values, value_set=chosen).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _content_in(content: Bytes32, wanted: npt.NDArray[np.uint8]) -> Mask:

@@ -106,7 +106,7 @@ def weight(values: Any) -> int:
         valid = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None
         found = spans(values, valid)
         return rows + sum(_share(weight(child), found.total, len(child)) for child in found.children)
-    return rows + values.nbytes
+    return rows + int(values.nbytes)
 
 
 def _share(total: int, part: int, whole: int) -> int:

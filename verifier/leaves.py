@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from shardrel.canonical.sha import Bytes32, sha256_rows
-from shardrel.digest import Domain, Digest, domain_hash, lp, to_digest, u64
+from shardrel.digest import Digest, Domain, domain_hash, lp, to_digest, u64
 from verifier.pieces import Fixed, Piece, constant, numbers, slices, weave
 
 
@@ -65,7 +65,7 @@ def member_set_digest(leaves: Bytes32) -> Digest:
 
 
 def _flat(rows: Bytes32) -> memoryview:
-    return memoryview(np.ascontiguousarray(rows).reshape(-1))
+    return np.ascontiguousarray(rows).data.cast("B") if len(rows) else memoryview(b"")
 
 
 def canonical_order(ids: Any, context: tuple[Any, Any, Any], content: Bytes32) -> Any:

@@ -4,6 +4,7 @@ Source: schemas/SPEC.md#verification (2, 6)
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from shardrel.errors import ErrorCode
 from shardrel.records.gate import GateBody
@@ -52,7 +53,7 @@ def named_objects(root: str, release: Release) -> Iterator[Spot]:
 def snapshot_parts(snapshot: Snapshot, subject: str) -> Iterator[Spot]:
     """The parts of a snapshot follow each other and add up."""
     lasts = [part.last_sample_id for part in snapshot.parts]
-    if None in lasts or any(a >= b for a, b in zip(lasts, lasts[1:], strict=False) if a is not None and b is not None):
+    if None in lasts or any(a >= b for a, b in pairwise(lasts) if a is not None and b is not None):
         yield Spot(code=ErrorCode.SNAPSHOT_INVALID, subject=subject, detail="the parts do not follow each other")
     if sum(part.records for part in snapshot.parts) != snapshot.records:
         yield Spot(code=ErrorCode.SNAPSHOT_INVALID, subject=subject, detail="the parts do not add up")

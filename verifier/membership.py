@@ -4,8 +4,6 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from shardrel.canonical.sha import Bytes32
 from shardrel.digest import Digest
 from shardrel.errors import ErrorCode
@@ -13,7 +11,7 @@ from shardrel.records.release import Release
 from shardrel.records.snapshot import MemberIndex, Snapshot
 from shardrel.store.port import Store
 from verifier.compare import Compared, Seen, compare, gathered, index_mismatches
-from verifier.fences import Selectors, tuple_hits
+from verifier.fences import Selectors, named
 from verifier.leaves import canonical_order
 from verifier.parts import Listed, concatenated, empty_listed, overlapping, read_index_part, read_snapshot_part
 from verifier.pool import in_order
@@ -36,7 +34,7 @@ class Membership:
     release: Release
     snapshot: Snapshot
     index: MemberIndex | None
-    excluded: tuple[Selectors, ...]
+    excluded: tuple[Selectors, Selectors]
     runs: Runs
 
     @property
@@ -91,11 +89,9 @@ def _declared(membership: Membership, number: int) -> Listed:
         return empty_listed()
     lower = borders[number - 1] if number else None
     listed = read_snapshot_part(membership.store, membership.snapshot.parts[number], lower)
-    out = np.zeros(len(listed), bool)
-    for selectors in membership.excluded:
-        if not selectors.empty:
-            out |= tuple_hits(selectors, listed.ids, listed.context[0], listed.context[1], listed.content)
-    return listed.where(~out)
+    if all(selectors.empty for selectors in membership.excluded):
+        return listed
+    return listed.where(~named(membership.excluded, listed))
 
 
 def _index_spots(membership: Membership, number: int, seen: Seen) -> list[Spot]:

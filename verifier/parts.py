@@ -21,7 +21,9 @@ MAX_PART_BYTES = 64 * 1024 * 1024
 MAX_PART_RECORDS = 262_144
 _PER_RECORD = 4096
 
-_STRINGS = [pa.field(name, pa.string(), nullable=False) for name in ("sample_id", "source_id", "source_version", "split")]
+_STRINGS = [
+    pa.field(name, pa.string(), nullable=False) for name in ("sample_id", "source_id", "source_version", "split")
+]
 _SNAPSHOT = pa.schema([*_STRINGS, pa.field("content_digest", pa.binary(32), nullable=False)])
 _INDEX = pa.schema([*_SNAPSHOT, *(pa.field(name, pa.uint32(), nullable=False) for name in ("shard", "row"))])
 

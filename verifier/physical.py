@@ -13,7 +13,9 @@ from shardrel.records import schema as rs
 TUPLE_COLUMNS = ("_shardrel_sample_id", "_shardrel_source_id", "_shardrel_source_version", "_shardrel_split")
 
 _INTS = {
-    (bits, signed): getattr(pa, f"{'' if signed else 'u'}int{bits}")() for bits in (8, 16, 32, 64) for signed in (True, False)
+    (bits, signed): getattr(pa, f"{'' if signed else 'u'}int{bits}")()
+    for bits in (8, 16, 32, 64)
+    for signed in (True, False)
 }
 _FLOATS = {16: pa.float16(), 32: pa.float32(), 64: pa.float64()}
 

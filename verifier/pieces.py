@@ -36,7 +36,7 @@ class Fixed:
 
     @property
     def width(self) -> int:
-        return self.values.shape[-1]
+        return int(self.values.shape[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def numbers(values: npt.NDArray[Any], present: Mask | None) -> Fixed:
     return Fixed(little.view(np.uint8).reshape(len(little), little.dtype.itemsize), present)
 
 
-def slices(offsets: npt.NDArray[np.int64], data: Any, present: Mask | None) -> Varying:
+def slices(offsets: npt.NDArray[Any], data: Any, present: Mask | None) -> Varying:
     """Row i is ``data[offsets[i]:offsets[i + 1]]``; nothing is copied."""
     check_bound(int(offsets[-1]))
     validity = None if present is None else pa.py_buffer(np.packbits(present, bitorder="little"))

@@ -8,6 +8,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ class Runs:
         batch = _batch(run)
         with pa.OSFile(str(self._path(shard)), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
             held = []
-            for number, (start, stop) in enumerate(zip(cuts, cuts[1:], strict=False)):
+            for number, (start, stop) in enumerate(pairwise(cuts)):
                 if stop > start:
                     writer.write_batch(batch.slice(start, stop - start))
                     held.append(number)
@@ -127,11 +128,11 @@ def digest_array(rows: Bytes32) -> Any:
 
 
 def digest_matrix(values: Any) -> Bytes32:
+    """The values of a 32-byte binary array as an (n, 32) matrix; no copy."""
     data = values.buffers()[1]
     if data is None:
         return np.empty((0, 32), np.uint8)
     return np.frombuffer(data, np.uint8, len(values) * 32, values.offset * 32).reshape(-1, 32)
-
 
 
 def joined_context(parts: Sequence[Any]) -> Any:

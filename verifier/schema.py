@@ -17,9 +17,7 @@ MAX_DEPTH = 64
 
 _NAME_KEY = b"ARROW:extension:name"
 _METADATA_KEY = b"ARROW:extension:metadata"
-_UTC = frozenset(
-    ["UTC", "Etc/UTC", "+00:00", "Z", "Zulu", "Etc/Zulu", "UCT", "Etc/UCT", "Universal", "Etc/Universal"]
-)
+_UTC = frozenset(["UTC", "Etc/UTC", "+00:00", "Z", "Zulu", "Etc/Zulu", "UCT", "Etc/UCT", "Universal", "Etc/Universal"])
 _STRINGS = (pt.is_string, pt.is_large_string, pt.is_string_view)
 _BINARIES = (pt.is_binary, pt.is_large_binary, pt.is_binary_view)
 _LISTS = (pt.is_list, pt.is_large_list, pt.is_list_view, pt.is_large_list_view)

@@ -106,11 +106,13 @@ def _check_schema(file: Any, schema: pa.Schema, expected: pa.Schema) -> None:
     pairs = zip(schema, expected, strict=True)
     wrong = [i for i, (have, want) in enumerate(pairs) if not _same(have, want)]
     if wrong:
-        raise FlawError(ErrorCode.RECORD_SCHEMA, f"{len(wrong)} columns have another type, the first is column {wrong[0]}")
+        raise FlawError(
+            ErrorCode.RECORD_SCHEMA, f"{len(wrong)} columns have another type, the first is column {wrong[0]}"
+        )
 
 
 def _same(have: pa.Field, want: pa.Field) -> bool:
-    return have.nullable == want.nullable and have.type.equals(want.type)
+    return bool(have.nullable == want.nullable and have.type.equals(want.type))
 
 
 def _check_rows(metadata: Any, bounds: Limits) -> None:

@@ -1,9 +1,8 @@
 """verify: everything that can be wrong with a release, and a signed report of it. Source: schemas/SPEC.md#verification"""
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -149,18 +148,16 @@ def _range(fence: Fence, after: int) -> LogRange:
 
 
 def _root(store: Store, root: str, tally: Tally) -> Release | None:
-    with _noted(tally, root):
-        return json.decode(get_by_digest(store, root), Release)
-    return None
+    return _noted(tally, root, lambda: json.decode(get_by_digest(store, root), Release))
 
 
-@contextmanager
-def _noted(tally: Tally, subject: str) -> Iterator[None]:
-    """Turn what is wrong with bytes into a finding about ``subject``."""
+def _noted(tally: Tally, subject: str, read: Callable[[], R]) -> R | None:
+    """What is read; what is wrong with its bytes becomes a finding about ``subject``."""
     try:
-        yield
+        return read()
     except (NotFoundError, IntegrityError, FormatError) as err:
         tally.add([Spot(code=err.code, subject=subject, detail=err.message)])
+        return None
 
 
 def _manifest_spots(root: str, release: Release, gate: GateView) -> Sequence[Spot]:
@@ -181,11 +178,12 @@ def _declared(store: Store, release: Release, tally: Tally) -> _Declared:
 
 
 def _named(store: Store, descriptor: Descriptor, kind: type[R], tally: Tally) -> R | None:
-    with _noted(tally, descriptor.digest):
+    def read() -> R:
         if descriptor.size > json.MAX_RECORD_BYTES:
             raise FormatError(ErrorCode.FORMAT_TOO_LARGE, "a record is larger than a record may be")
         return get_record(store, descriptor, kind)
-    return None
+
+    return _noted(tally, descriptor.digest, read)
 
 
 def _inspect(
@@ -198,12 +196,13 @@ def _inspect(
         splits = None
         if declared.schema is not None:
             scan = _scan(store, release, declared.schema, logs)
-            splits = _shards(scan, runs, pool, world, tally)
+            splits = examine_all(scan, runs, pool, world, tally)
         tally.add(manifest.totals(root, release, splits))
         if snapshot is None or not usable:
             return
+        excluded = fences.left_out(logs, release.tombstone_watermark, release.benchmark_fence)
         membership = Membership(
-            store=store, release=release, snapshot=snapshot, index=index, runs=runs, excluded=_excluded(release, logs)
+            store=store, release=release, snapshot=snapshot, index=index, runs=runs, excluded=excluded
         )
         ordered_root = compare_all(membership, pool, 2 * world.workers, tally)
     if splits is not None and ordered_root != release.ordered_member_tuple_root:
@@ -234,15 +233,7 @@ def _scan(store: Store, release: Release, schema: RecordSchema, logs: Logs) -> S
     )
 
 
-def _excluded(release: Release, logs: Logs) -> tuple[fences.Selectors, ...]:
-    """What the publisher leaves out: what both logs name up to the root's own watermarks."""
-    return (
-        fences.tombstones(logs.tombstones, release.tombstone_watermark),
-        fences.benchmarks(logs.benchmarks, release.benchmark_fence),
-    )
-
-
-def _shards(scan: Scan, runs: Runs, pool: ThreadPoolExecutor, world: World, tally: Tally) -> Splits | None:
+def examine_all(scan: Scan, runs: Runs, pool: ThreadPoolExecutor, world: World, tally: Tally) -> Splits | None:
     """Examine every shard; records and tokens by split, or None when one could not be read."""
 
     def work(number: int) -> Splits | None:

@@ -1,0 +1,156 @@
+"""recheck: only what the fence logs took in since a root last passed. Source: schemas/SPEC.md#verification"""
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from shardrel.canonical import json
+from shardrel.digest import parse_digest
+from shardrel.errors import ErrorCode, RefusedError
+from shardrel.gate.evidence import gather
+from shardrel.gate.view import GateView
+from shardrel.records.release import Release
+from shardrel.records.report import Report
+from shardrel.records.schema import RecordSchema
+from shardrel.records.snapshot import Snapshot
+from shardrel.store.objects import get_by_digest, get_record
+from shardrel.store.port import Store
+from verifier import fences
+from verifier.logs import Logs, read_logs
+from verifier.parts import Listed, read_snapshot_part
+from verifier.pool import in_order
+from verifier.report import report_of
+from verifier.runs import Runs
+from verifier.shard import Scan
+from verifier.structure import FlawError
+from verifier.tally import Spot, Tally
+from verifier.verify import VerifyResult, World, examine_all, sign, subject_of
+
+Position = tuple[int, int]
+
+
+def recheck_fences(store: Store, root: str, gate: GateView, *, world: World) -> VerifyResult:
+    """Look for members that the entries behind the last PASSED report name, up to the gate's watermarks.
+
+    That report says that the release holds exactly its snapshot's members, so the tuples are read from
+    there; the shards are read again only where an entry selects by text.
+
+    Raises:
+        RefusedError: ``gate.not-verified`` when no trusted report of this root passed in full.
+        NotFoundError, IntegrityError, FormatError: The root or its snapshot is not what it was; verify in full.
+        UnavailableError: The store does not answer; nothing is signed.
+
+    Effects: two envelopes about the root, report first.
+    """
+    started, tally = world.now(), Tally()
+    release = json.decode(get_by_digest(store, parse_digest(root)), Release)
+    # 1. Where the last PASSED chain of reports ends.
+    after = last_passed(root, gate, [seen.report for seen in gather(store, root, gate.policy).reports])
+    # 2. The entries since, and those that the publisher left out.
+    logs = read_logs(store, gate.body)
+    tombstones = fences.tombstones(logs.tombstones, json.MAX_INTEGER, first=after[0] + 1)
+    benchmarks = fences.benchmarks(logs.benchmarks, json.MAX_INTEGER, first=after[1] + 1)
+    # 3. Their hits.
+    if benchmarks.texts:
+        _rescan(store, release, (tombstones, benchmarks), world, tally)
+    elif not (tombstones.empty and benchmarks.empty):
+        _look_up(store, release, logs, (tombstones, benchmarks), world, tally)
+    report = report_of(
+        subject_of(root, gate, after),
+        tally.findings(),
+        kind="delta",
+        shards=len(release.shards),
+        records=release.totals.records,
+        times=(started, world.now()),
+    )
+    return sign(store, report, gate, world.signer)
+
+
+def last_passed(root: str, gate: GateView, reports: Iterable[Report]) -> Position:
+    """The furthest watermarks (tombstones, benchmarks) that PASSED reports reach, one after another. Pure.
+
+    Args:
+        reports: By keys that the policy trusts.
+
+    Raises:
+        RefusedError: ``gate.not-verified``.
+    """
+    body = gate.body
+    candidate = body.candidates.get(root)
+    since = candidate.sequence if candidate is not None and candidate.state == "INVALID" else 0
+    ours = [
+        report
+        for report in reports
+        if (report.root, report.dataset, report.gate_id) == (root, body.dataset, body.gate_id) and _passed(report)
+    ]
+    reached = {_end(r, (0, 0)) for r in ours if r.kind == "full" and r.gate_sequence >= since} - {None}
+    deltas = [report for report in ours if report.kind == "delta"]
+    while more := {_end(d, at) for at in reached if at is not None for d in deltas} - reached - {None}:
+        reached |= more
+    ends = [at for at in reached if at is not None]
+    if not ends:
+        raise RefusedError(
+            ErrorCode.GATE_NOT_VERIFIED, "no full report of this root passed; verify it in full", root=root
+        )
+    return max(ends, key=lambda at: (sum(at), at))
+
+
+def _passed(report: Report) -> bool:
+    return report.verdict == "PASSED" and not any(msgspec.structs.asdict(report.counts).values())
+
+
+def _end(report: Report, at: Position) -> Position | None:
+    """Where a report that begins right after ``at`` ends, None when it begins elsewhere."""
+    ends = []
+    for seen, start in zip((report.tombstones, report.benchmarks), at, strict=True):
+        if (seen.first, seen.last) != (0, 0) and seen.first != start + 1:
+            return None
+        ends.append(max(seen.last, start))
+    return ends[0], ends[1]
+
+
+def _rescan(
+    store: Store, release: Release, selectors: tuple[fences.Selectors, fences.Selectors], world: World, tally: Tally
+) -> None:
+    schema = get_record(store, release.objects.record_schema, RecordSchema)
+    scan = Scan(store=store, release=release, schema=schema, tombstones=selectors[0], benchmarks=selectors[1])
+    with tempfile.TemporaryDirectory(prefix="shardrel-verify-") as folder, ThreadPoolExecutor(world.workers) as pool:
+        examine_all(scan, Runs(Path(folder), []), pool, world, tally)
+
+
+def _look_up(
+    store: Store,
+    release: Release,
+    logs: Logs,
+    selectors: tuple[fences.Selectors, fences.Selectors],
+    world: World,
+    tally: Tally,
+) -> None:
+    snapshot = get_record(store, release.objects.snapshot, Snapshot)
+    left_out = fences.left_out(logs, release.tombstone_watermark, release.benchmark_fence)
+    lowers = [None, *(part.last_sample_id for part in snapshot.parts)]
+
+    def work(number: int) -> None:
+        try:
+            listed = read_snapshot_part(store, snapshot.parts[number], lowers[number])
+        except FlawError as flaw:
+            tally.add([Spot(code=flaw.code, subject=release.dataset_snapshot, detail=flaw.detail)])
+            return
+        tally.add(_hits(listed.where(~fences.named(left_out, listed)), selectors, release.dataset_snapshot))
+
+    count = len(snapshot.parts)
+    with ThreadPoolExecutor(world.workers) as pool:
+        for done, _ in enumerate(in_order(pool, work, range(count), 2 * world.workers), start=1):
+            world.progress(done, count)
+
+
+def _hits(listed: Listed, selectors: tuple[fences.Selectors, fences.Selectors], subject: str) -> Iterator[Spot]:
+    for code, chosen in zip((ErrorCode.TOMBSTONE_HIT, ErrorCode.BENCHMARK_HIT), selectors, strict=True):
+        places = np.flatnonzero(fences.named((chosen,), listed))
+        if len(places):
+            first = listed.ids[int(places[0])].as_py()
+            yield Spot(code=code, subject=subject, count=len(places), sample_id=first)
