@@ -32,6 +32,7 @@ class Response:
 
     Attributes:
         cut: Send only so many bytes of the body, then hang up; None sends all.
+        claimed: A length to declare instead of the body's.
         declared: Whether the length is sent; without it the body ends where the connection does.
     """
 
@@ -40,6 +41,7 @@ class Response:
     body: bytes
     cut: int | None = None
     declared: bool = True
+    claimed: int | None = None
 
 
 Forward = Callable[[Request], Response]
@@ -203,9 +205,8 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in response.headers.items():
             if name.lower() not in ("transfer-encoding", "connection", "content-length"):
                 self.send_header(name, value)
-        length = {name.lower(): value for name, value in response.headers.items()}.get("content-length")
         if response.declared:
-            self.send_header("Content-Length", length if self.command == "HEAD" and length else str(len(response.body)))
+            self.send_header("Content-Length", self._length(response))
         else:
             self.send_header("Connection", "close")
             self.close_connection = True
@@ -214,6 +215,12 @@ class _Handler(BaseHTTPRequestHandler):
         if response.cut is not None:
             self.wfile.flush()
             self.close_connection = True
+
+    def _length(self, response: Response) -> str:
+        said = next((value for name, value in response.headers.items() if name.lower() == "content-length"), None)
+        if self.command == "HEAD" and said is not None:
+            return said
+        return str(len(response.body) if response.claimed is None else response.claimed)
 
     def _hang_up(self) -> None:
         # Linger 0 makes the system send a reset instead of an orderly end.

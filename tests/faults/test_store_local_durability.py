@@ -1,0 +1,100 @@
+"""What is flushed to the disk, and when. A killed process cannot show it; only a lost machine would."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardrel.store.layout import gate_key, run_key
+from shardrel.store.local import LocalStore
+from shardrel.store.port import AlreadyPresent, Written
+
+STATE = gate_key("data")
+RECORD = run_key("run-1")
+MARKS = {"link": "name", "rename": "name", "unlink": "unlink"}
+
+
+@pytest.fixture
+def events(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """(flush, inode), and (name, 0) when an object gets its name: in order, while everything really happens."""
+    seen: list[tuple[str, int]] = []
+    fsync = os.fsync
+
+    def record_flush(descriptor: int) -> None:
+        fsync(descriptor)
+        seen.append(("flush", os.fstat(descriptor).st_ino))
+
+    monkeypatch.setattr(os, "fsync", record_flush)
+    for call, mark in MARKS.items():
+        monkeypatch.setattr(os, call, recording(getattr(os, call), (mark, 0), seen))
+    return seen
+
+
+def recording(call: Any, event: tuple[str, int], seen: list[tuple[str, int]]) -> Any:
+    def run(*args: Any, **kwargs: Any) -> None:
+        call(*args, **kwargs)
+        seen.append(event)
+
+    return run
+
+
+def flushed(path: Path) -> tuple[str, int]:
+    return ("flush", path.stat().st_ino)
+
+
+def assert_durable(events: list[tuple[str, int]], root: Path, key: str) -> None:
+    path = root / key
+    name = events.index(("name", 0))
+    assert flushed(path) in events[:name]
+    assert flushed(path.parent) in events[name:]
+    for folder in (path.parent, *path.parent.parents):
+        if folder == root.parent:
+            break
+        assert flushed(folder.parent) in events[:name], folder
+
+
+def test_bytes_are_durable_before_their_name_and_the_name_before_the_answer(
+    tmp_path: Path, events: list[tuple[str, int]]
+) -> None:
+    root = tmp_path / "made" / "store"
+    assert isinstance(LocalStore(root).create(RECORD, b"1"), Written)
+    assert_durable(events, root, RECORD)
+    assert flushed(tmp_path) in events
+
+
+def test_folders_that_somebody_else_made_are_flushed_too(tmp_path: Path, events: list[tuple[str, int]]) -> None:
+    (tmp_path / "runs" / "run-1").mkdir(parents=True)
+    assert isinstance(LocalStore(tmp_path).create(RECORD, b"1"), Written)
+    assert flushed(tmp_path) in events
+    assert flushed(tmp_path / "runs") in events
+
+
+def test_a_swap_is_durable_when_it_answers(tmp_path: Path, events: list[tuple[str, int]]) -> None:
+    store = LocalStore(tmp_path / "store")
+    first = store.swap(STATE, b"1", None)
+    assert isinstance(first, Written)
+    assert_durable(events, tmp_path / "store", STATE)
+    events.clear()
+    assert isinstance(store.swap(STATE, b"2", first.token), Written)
+    path = tmp_path / "store" / STATE
+    name = events.index(("name", 0))
+    assert flushed(path) in events[:name]
+    assert flushed(path.parent) in events[name:]
+
+
+def test_bytes_that_are_already_there_are_made_durable(tmp_path: Path, events: list[tuple[str, int]]) -> None:
+    path = tmp_path / RECORD
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"1")
+    assert isinstance(LocalStore(tmp_path).create(RECORD, b"1"), AlreadyPresent)
+    assert {flushed(path), flushed(path.parent), flushed(path.parent.parent), flushed(tmp_path)} <= set(events)
+
+
+def test_a_delete_is_durable_when_it_answers(tmp_path: Path, events: list[tuple[str, int]]) -> None:
+    store = LocalStore(tmp_path)
+    written = store.create(RECORD, b"1")
+    assert isinstance(written, Written)
+    events.clear()
+    assert store.delete(RECORD, written.version)
+    assert flushed((tmp_path / RECORD).parent) in events[events.index(("unlink", 0)) :]
