@@ -87,7 +87,7 @@ def _logical(arrow: Any, path: str, depth: int) -> tuple[LogicalType, Extension 
     if isinstance(arrow, pa.BaseExtensionType):
         return _extension(arrow, path, depth)
     if at.is_dictionary(arrow) or at.is_run_end_encoded(arrow):
-        return _logical(arrow.value_type, path, depth + 1)
+        return _logical(arrow.value_type, path, depth)
     logical = _scalar(arrow) or _temporal(arrow) or _nested(arrow, path, depth + 1)
     if logical is None:
         raise _unsupported(path, f"the type {arrow}")
@@ -95,7 +95,7 @@ def _logical(arrow: Any, path: str, depth: int) -> tuple[LogicalType, Extension 
 
 
 def _extension(arrow: Any, path: str, depth: int) -> tuple[LogicalType, Extension]:
-    storage, inner = _logical(arrow.storage_type, path, depth + 1)
+    storage, inner = _logical(arrow.storage_type, path, depth)
     if inner is not None:
         raise _unsupported(path, "an extension type over another extension type")
     metadata = _exported_metadata(pa.field("", arrow))

@@ -126,6 +126,15 @@ def test_types_that_are_not_supported_are_refused_with_their_path(kind: Any, col
     assert refused.value.context["column"] == column
 
 
+def test_clothes_are_no_level_of_nesting() -> None:
+    worn = pa.dictionary(pa.int8(), pa.run_end_encoded(pa.int32(), nested(64)))
+    assert one(worn) == one(nested(64))
+
+
+def test_an_extension_in_a_dictionary_is_still_one() -> None:
+    assert one(pa.dictionary(pa.int8(), pa.uuid())) == one(pa.uuid())
+
+
 def test_the_deepest_schema_has_canonical_bytes() -> None:
     schema = one(nested(64))
     assert json.decode(json.encode(schema), RecordSchema) == schema
