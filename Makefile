@@ -58,7 +58,7 @@ wheel: $(SENTINEL) ## dist/shardrel-*.whl
 	$(BIN)/python -m hatchling build -t wheel
 
 s3-up: $(SENTINEL) ## a real S3 server on this machine, until it is interrupted
-	$(BIN)/python -m tests.support.seaweed
+	$(BIN)/python -m tests.support.s3_up
 
 clean: ## drop what make made
 	rm -rf $(VENV) .demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -30,6 +30,7 @@ def verify(
     ] = False,
 ) -> Result:
     """Verify a release from its digest alone, at the gate's fences of now, and sign what was seen."""
+    from verifier.recheck import recheck_fences
     from verifier.verify import World, verify_release
 
     store = the_store(settings)
@@ -38,7 +39,7 @@ def verify(
     [signer, *_] = signers(settings, view.policy, "verifier")
     with meter("verify", quiet=settings.as_json) as progress:
         world = World(signer=signer, now=clock.now_utc, progress=progress, workers=workers)
-        check = verify_release
+        check = recheck_fences if fences_only else verify_release
         done = check(store, digest, view, world=world)
     return _shown(done, _revoked(settings, store, view, done))
 
