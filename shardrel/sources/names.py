@@ -13,11 +13,16 @@ def check_names(path: Path, schema: Any) -> None:
     """Refuse two columns, or two fields of one struct, of the same name, at any depth.
 
     Raises:
-        InvalidInputError: ``schema.duplicate-field`` with the dotted path of the field.
+        InvalidInputError: ``schema.duplicate-field`` with the dotted path of the field; ``input.invalid-utf8``.
     """
-    _check_twins(path, [field.name for field in schema], "")
-    for field in schema:
-        _check_type(path, field.type, field.name)
+    try:
+        _check_twins(path, [field.name for field in schema], "")
+        for field in schema:
+            _check_type(path, field.type, field.name)
+    except UnicodeDecodeError as err:
+        raise InvalidInputError(
+            ErrorCode.INPUT_UTF8, f"{path} has a column whose name is not UTF-8", path=str(path)
+        ) from err
 
 
 def _check_type(path: Path, kind: Any, prefix: str) -> None:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from shardrel.digest import Digest
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.sources.names import check_names
-from shardrel.sources.parquet_layout import check_ends, check_tiling
+from shardrel.sources.parquet_layout import check_ends, check_footer, check_tiling
 from shardrel.sources.parquet_plan import Run, plan_reads
 from shardrel.sources.slicing import split_batch
 from shardrel.sources.source import BATCH_BYTES, Fingerprint, changed, corrupt, stream_digest
@@ -34,6 +34,7 @@ def open_parquet(path: Path) -> "ParquetSource":
     fingerprint = Fingerprint.of(path)
     check_ends(path, fingerprint.size)
     file = _open(path, None, None)
+    check_footer(path, fingerprint.size, file.metadata)
     _refuse_int96(path, file.schema)
     check_tiling(path, fingerprint.size, file.metadata)
     schema = _arrow_schema(path, file)
@@ -84,14 +85,14 @@ def _open(path: Path, metadata: Any, read_dictionary: list[str] | None) -> Any:
             path, metadata=metadata, read_dictionary=read_dictionary, buffer_size=_READ_BUFFER, pre_buffer=False,
             page_checksum_verification=True,
         )  # fmt: skip
-    except (pa.ArrowException, OSError, MemoryError) as err:
+    except (pa.ArrowException, OSError, MemoryError, UnicodeDecodeError) as err:
         raise corrupt(path, "its footer can't be read") from err
 
 
 def _arrow_schema(path: Path, file: Any) -> Any:
     try:
         return file.schema_arrow
-    except (pa.ArrowException, OSError) as err:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as err:
         raise InvalidInputError(
             ErrorCode.SCHEMA_UNSUPPORTED, f"{path} has a column of a type that can't be read", path=str(path)
         ) from err

@@ -7,12 +7,12 @@ the second; bytes that nothing names are the sign of it.
 from pathlib import Path
 from typing import Any
 
+from shardrel.sources.parquet_footer import Span, check_size_statistics, index_spans
 from shardrel.sources.source import corrupt, open_binary, truncated
-from shardrel.sources.thrift import ThriftError, read_struct
+from shardrel.sources.thrift import ThriftError
 
 _MAGIC = b"PAR1"
 _TAIL = 8
-Span = tuple[int, int]
 
 
 def check_ends(path: Path, size: int) -> None:
@@ -38,6 +38,18 @@ def check_ends(path: Path, size: int) -> None:
         raise corrupt(path, f"its footer claims {length} bytes")
 
 
+def check_footer(path: Path, size: int, metadata: Any) -> None:
+    """The footer is sound enough that asking pyarrow for column chunks can't end the process.
+
+    Raises:
+        InvalidInputError: ``input.corrupt``.
+    """
+    try:
+        check_size_statistics(footer_bytes(path, size), metadata.schema)
+    except (ThriftError, UnicodeDecodeError) as err:
+        raise corrupt(path, "its footer contradicts itself") from err
+
+
 def check_tiling(path: Path, size: int, metadata: Any) -> None:
     """Column chunks, the indexes and filters that the footer names, and the footer cover the whole file.
 
@@ -47,7 +59,7 @@ def check_tiling(path: Path, size: int, metadata: Any) -> None:
     footer = footer_start(path, size)
     gaps = _gaps(path, _chunk_spans(metadata), footer)
     if gaps:
-        gaps = _gaps(path, sorted(_chunk_spans(metadata) + _index_spans(path, size, footer)), footer)
+        gaps = _gaps(path, sorted(_chunk_spans(metadata) + index_spans(footer_bytes(path, size))), footer)
     for start, end in gaps:
         _check_padding(path, start, end)
 
@@ -58,6 +70,14 @@ def footer_start(path: Path, size: int) -> int:
         file.seek(size - _TAIL)
         length = int.from_bytes(file.read(4), "little")
     return size - _TAIL - length
+
+
+def footer_bytes(path: Path, size: int) -> bytes:
+    """The footer's Thrift structure."""
+    start = footer_start(path, size)
+    with open_binary(path) as file:
+        file.seek(start)
+        return bytes(file.read(size - _TAIL - start))
 
 
 def _chunk_spans(metadata: Any) -> list[Span]:
@@ -89,24 +109,6 @@ def _gaps(path: Path, spans: list[Span], footer: int) -> list[Span]:
             gaps.append((at, start))
         at = end
     return gaps
-
-
-def _index_spans(path: Path, size: int, footer: int) -> list[Span]:
-    """Page indexes and Bloom filters of all column chunks."""
-    with open_binary(path) as file:
-        file.seek(footer)
-        data = file.read(size - _TAIL - footer)
-    try:
-        groups = read_struct(data).get(4, [])
-        return [span for group in groups for chunk in group.get(1, []) for span in _of_chunk(chunk)]
-    except ThriftError as err:
-        raise corrupt(path, "its footer can't be read") from err
-
-
-def _of_chunk(chunk: dict[int, Any]) -> list[Span]:
-    meta = chunk.get(3, {})
-    pairs = [(chunk.get(4), chunk.get(5)), (chunk.get(6), chunk.get(7)), (meta.get(14), meta.get(15))]
-    return [(start, start + length) for start, length in pairs if start and length]
 
 
 def _check_padding(path: Path, start: int, end: int) -> None:

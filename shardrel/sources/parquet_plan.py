@@ -104,7 +104,8 @@ def _decoded_bytes(
     if chunk.physical_type == "FIXED_LEN_BYTE_ARRAY":
         return int(count * schema.column(leaf).length)
     if chunk.physical_type != "BYTE_ARRAY":
-        return int(count * _WIDTHS[chunk.physical_type])
+        # The reader refuses a type that nobody knows.
+        return int(count * _WIDTHS.get(chunk.physical_type, 8))
     size = chunk.total_uncompressed_size
     if "DELTA_BYTE_ARRAY" in chunk.encodings:
         size *= _DELTA_GROWTH

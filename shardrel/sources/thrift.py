@@ -34,6 +34,9 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _zigzag(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    if byte < 0x80:  # most numbers are small, and there are very many
+        return (byte >> 1) ^ -(byte & 1), at + 1
     value, at = _varint(data, at)
     return (value >> 1) ^ -(value & 1), at
 

@@ -12,7 +12,7 @@ from datafusion.dataframe import ParquetWriterOptions
 from shardrel.digest import digest_of
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.sources import open_source
-from shardrel.sources.parquet_layout import check_tiling
+from shardrel.sources.parquet_layout import check_tiling, footer_bytes, footer_start
 from shardrel.sources.slicing import BATCH_ROWS, row_bytes, split_batch
 from shardrel.sources.thrift import ThriftError, read_struct
 
@@ -194,3 +194,27 @@ def test_slices_are_together_the_batch() -> None:
 def test_thrift_that_is_not_whole_is_an_error(data: bytes) -> None:
     with pytest.raises(ThriftError):
         read_struct(data)
+
+
+def test_a_footer_whose_levels_contradict_its_histograms_is_refused_and_does_not_end_the_process(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "x.parquet"
+    column = pq.read_metadata(_nullable(path)).schema.column(0)
+    start, footer = footer_start(path, path.stat().st_size), footer_bytes(path, path.stat().st_size)
+    assert column.max_definition_level == 1
+
+    # The schema element of the column turns from optional into required: one bit.
+    at = footer.index(b"\x15\x04\x25\x02\x18\x01v") + 3
+    data = bytearray(path.read_bytes())
+    data[start + at] ^= 2
+    path.write_bytes(data)
+
+    with pytest.raises(InvalidInputError) as refusal:
+        open_source(path)
+    assert refusal.value.code == ErrorCode.INPUT_CORRUPT
+
+
+def _nullable(path: Path) -> Path:
+    pq.write_table(pa.table({"v": pa.array([1, None], pa.int64())}), path, store_schema=False)
+    return path
