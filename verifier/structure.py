@@ -141,11 +141,10 @@ def _chunks(metadata: Any) -> Iterator[_Chunk]:
         group = metadata.row_group(number)
         for i in columns:
             column = group.column(i)
-            starts = [column.data_page_offset]
-            if column.has_dictionary_page and column.dictionary_page_offset is not None:
-                starts.append(column.dictionary_page_offset)
+            # A chunk without values may have no data page; its offset is then written as zero.
+            offsets = [column.data_page_offset, column.dictionary_page_offset if column.has_dictionary_page else None]
             yield _Chunk(
-                start=min(starts),
+                start=min((offset for offset in offsets if offset), default=0),
                 length=column.total_compressed_size,
                 uncompressed=column.total_uncompressed_size,
                 values=column.num_values,
@@ -159,7 +158,7 @@ def _check_layout(chunks: list[_Chunk], footer_start: int) -> None:
     """Magic, chunks and footer tile the object: no byte belongs to nothing or to two things."""
     at = len(MAGIC)
     for chunk in chunks:
-        if chunk.start != at or chunk.length < 0 or chunk.in_other_file:
+        if (chunk.length and chunk.start != at) or chunk.length < 0 or chunk.in_other_file:
             raise FlawError(ErrorCode.PARQUET_STRUCTURE, "the column chunks do not follow each other")
         at += chunk.length
     if at != footer_start:

@@ -1,0 +1,156 @@
+"""Bounds and layout of Parquet objects, before anything is decoded."""
+
+import io
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from shardrel.errors import ErrorCode
+from verifier import pages
+from verifier.decode import SLACK_BYTES, batches
+from verifier.structure import FlawError, Limits, limits, open_file
+
+TABLE = pa.table({"a": pa.array(range(1000)), "s": [f"value {i % 7}" for i in range(1000)]})
+
+
+def written(table: Any, **options: Any) -> bytes:
+    """A Parquet file, with checksums unless an option says otherwise."""
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **{"store_schema": False, "write_page_checksum": True, **options})
+    return sink.getvalue()
+
+
+def opened(data: bytes, table: Any, bounds: Limits | None = None) -> Any:
+    """The file, checked."""
+    return open_file(data, bounds or limits(table.num_rows, table.nbytes, 0, 2), table.schema, checksums=True)
+
+
+def refusal(data: bytes, table: Any, bounds: Limits | None = None) -> ErrorCode:
+    """Code of the refusal."""
+    with pytest.raises(FlawError) as caught:
+        opened(data, table, bounds)
+    return caught.value.code
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"compression": "none"},
+        {"compression": "zstd", "row_group_size": 7},
+        {"data_page_version": "2.0"},
+        {"use_dictionary": False, "column_encoding": "PLAIN", "data_page_size": 100},
+        {"write_statistics": False},
+    ],
+)
+def test_sound_files_open_and_decode(options: dict[str, Any]) -> None:
+    data = written(TABLE, **options)
+    file = opened(data, TABLE)
+    got = pa.Table.from_batches(list(batches(data, file, unfolded_bytes=TABLE.nbytes)))
+    assert got.cast(TABLE.schema).equals(TABLE)
+
+
+def test_a_file_of_no_records_is_sound() -> None:
+    empty = TABLE.slice(0, 0)
+    data = written(empty)
+    assert sum(batch.num_rows for batch in batches(data, opened(data, empty), unfolded_bytes=0)) == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"data_page_version": "2.0"}, {"compression": "none"}])
+def test_every_page_has_the_checksum_that_was_written(options: dict[str, Any]) -> None:
+    data = written(TABLE, **options)
+    column = pq.read_metadata(io.BytesIO(data)).row_group(0).column(1)
+    found = list(pages.walk(memoryview(data), column.dictionary_page_offset, column.total_compressed_size))
+    assert found[0].dictionary
+    assert sum(page.values for page in found[1:]) == TABLE.num_rows
+    assert all(page.crc is not None and pages.crc_matches(memoryview(data), page) for page in found)
+
+
+def test_every_flipped_bit_of_a_page_is_noticed() -> None:
+    small = TABLE.slice(0, 20)
+    data = bytearray(written(small, compression="none", use_dictionary=False))
+    column = pq.read_metadata(io.BytesIO(bytes(data))).row_group(0).column(0)
+    page = next(iter(pages.walk(memoryview(bytes(data)), column.data_page_offset, column.total_compressed_size)))
+    for bit in range(8 * page.compressed):
+        data[page.start + bit // 8] ^= 1 << bit % 8
+        assert refusal(bytes(data), small) == ErrorCode.PARQUET_PAGE_CHECKSUM
+        data[page.start + bit // 8] ^= 1 << bit % 8
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_damaged_headers_never_get_past_the_walk_unnoticed(seed: int) -> None:
+    data = bytearray(written(TABLE))
+    column = pq.read_metadata(io.BytesIO(bytes(data))).row_group(0).column(0)
+    start = min(column.dictionary_page_offset or column.data_page_offset, column.data_page_offset)
+    data[start + seed % 20] ^= 1 << seed % 8
+    try:
+        found = list(pages.walk(memoryview(data), start, column.total_compressed_size))
+    except pages.BrokenPagesError:
+        return
+    assert all(0 <= page.compressed <= column.total_compressed_size for page in found)
+
+
+def test_pages_without_checksums() -> None:
+    assert refusal(written(TABLE, write_page_checksum=False), TABLE) == ErrorCode.PARQUET_PAGE_CHECKSUM_ABSENT
+
+
+def test_other_rows_than_declared() -> None:
+    bounds = limits(999, TABLE.nbytes, 0, 2)
+    assert refusal(written(TABLE), TABLE, bounds) == ErrorCode.RECORD_COUNT
+
+
+def test_two_files_glued_together() -> None:
+    other = written(TABLE.slice(0, 10))
+    assert refusal(other + written(TABLE), TABLE) == ErrorCode.PARQUET_STRUCTURE
+
+
+def test_bytes_that_belong_to_nothing() -> None:
+    data = written(TABLE)
+    footer = int.from_bytes(data[-8:-4], "little") + 8
+    padded = data[:-footer] + bytes(16) + data[-footer:]
+    assert refusal(padded, TABLE) == ErrorCode.PARQUET_STRUCTURE
+
+
+@pytest.mark.parametrize("length", [2**31 - 1, 2**24 + 1, 10**6])
+def test_footers_that_are_too_large(length: int) -> None:
+    data = written(TABLE)[:-8] + length.to_bytes(4, "little") + b"PAR1"
+    assert refusal(data, TABLE) == ErrorCode.PARQUET_FOOTER
+
+
+def test_int96() -> None:
+    times = pa.table({"t": pa.array([1, 2], pa.timestamp("ns"))})
+    data = written(times, use_deprecated_int96_timestamps=True)
+    assert refusal(data, times) == ErrorCode.SCHEMA_INT96
+
+
+def test_pages_that_expand_beyond_what_is_declared() -> None:
+    big = pa.table({"s": ["x" * 1_000_000] * 40})
+    data = written(big, use_dictionary=False, compression="zstd")
+    assert len(data) < 1_000_000
+    assert refusal(data, big, limits(40, 40 * 100, 0, 1)) == ErrorCode.PARQUET_EXPANSION
+
+
+def test_a_small_dictionary_of_huge_values_is_never_unfolded() -> None:
+    folded = pa.DictionaryArray.from_arrays(pa.array([0] * 3000, pa.int32()), pa.array(["x" * 1_000_000]))
+    data = written(pa.table({"s": folded}), compression="zstd", use_dictionary=True)
+    declared = 3_000_000
+    file = opened(data, pa.table({"s": pa.array([""] * 3000)}), limits(3000, declared, 0, 1))
+    before = pa.total_allocated_bytes()
+    with pytest.raises(FlawError) as caught:
+        for batch in batches(data, file, unfolded_bytes=declared):
+            assert pa.total_allocated_bytes() - before < 100_000_000
+            del batch
+    assert caught.value.code == ErrorCode.PARQUET_EXPANSION
+    assert declared + SLACK_BYTES < 3000 * 1_000_000
+
+
+def test_lists_that_hold_more_values_than_bytes_were_declared() -> None:
+    bomb = pa.table({"l": pa.array([[None] * 100_000], pa.list_(pa.null()))})
+    assert refusal(written(bomb), bomb, limits(1, 1000, 0, 1)) == ErrorCode.PARQUET_EXPANSION
+
+
+@pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" * 3, bytes(100), b"<html></html>" * 10])
+def test_what_is_no_parquet_at_all(data: bytes) -> None:
+    assert refusal(data, TABLE) in {ErrorCode.PARQUET_STRUCTURE, ErrorCode.PARQUET_FOOTER}
