@@ -145,7 +145,8 @@ def help_installed(store: Store, dataset: str, run: RunState, signer: Signer) ->
     if installed is None or run.permit is None:
         return None
     record = installed.record
-    if (record.run_id, record.root, record.parent) != (run.run_id, run.root, run.parent):
+    facts = (record.run_id, record.root, record.generation, record.parent)
+    if facts != (run.run_id, run.root, run.next_generation, run.parent):
         return None
     try:
         admit(store, dataset, installed, run.permit, signer)

@@ -1,10 +1,9 @@
 """Save a checkpoint that exists only when committed. Source: schemas/SPEC.md#checkpoints."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
-
-import msgspec
 
 from shardrel.canonical import json
 from shardrel.checkpoint.commits import RunState, admit, help_installed, install, read_run, require_permit
@@ -36,6 +35,8 @@ class Saved:
 class Attempt(Record, frozen=True, kw_only=True):
     """What the coordinator hands out: one identity for all ranks' writes."""
 
+    run: Name
+    root: DigestField
     attempt: Name
     generation: Count
     parent: DigestField | None
@@ -58,6 +59,13 @@ class RankReport(Record, frozen=True, kw_only=True):
     cut: Cut
     replica: DigestField
     stored: tuple[Stored, ...]
+
+
+class Committed(Record, frozen=True, kw_only=True):
+    """What the coordinator tells once the gate has admitted it."""
+
+    generation: Count
+    commit: DigestField
 
 
 def save(
@@ -103,16 +111,13 @@ def save(
 
     reports = [json.decode(answer, RankReport) for answer in together(group, write)]
     _check_one_moment(reports, group.world_size)
-    return msgspec.convert(
-        json.decode(
-            on_coordinator(
-                group,
-                lambda: _commit(store, dataset, run, attempt, cut, order, captured[0], reports, _needed(signer)),
-            ),
-            dict,
-        ),
-        Saved,
-    )
+
+    def commit() -> bytes:
+        manifest = _manifest(attempt, cut, order, captured[0], reports)
+        return json.encode(_commit(store, dataset, manifest, attempt, _needed(signer)))
+
+    done = json.decode(on_coordinator(group, commit), Committed)
+    return Saved(generation=done.generation, commit=done.commit, step=cut.step)
 
 
 def _needed(signer: Signer | None) -> Signer:
@@ -132,6 +137,8 @@ def _begin(store: Store, dataset: str, run: str, signer: Signer | None) -> bytes
 
 def _attempt(run: RunState, permit: str) -> Attempt:
     return Attempt(
+        run=run.run_id,
+        root=run.root,
         attempt=fresh_id(),
         generation=run.next_generation,
         parent=run.parent,
@@ -143,7 +150,7 @@ def _attempt(run: RunState, permit: str) -> Attempt:
 
 def _write(group: Group, store: Store, captured: CapturedState, attempt: Attempt, cut: Cut) -> RankReport:
     owned = owned_regions(captured.specs, group.rank, group.world_size)
-    lengths = [captured.specs[one.tensor].item_bytes * _elements(one.box.sizes) for one in owned]
+    lengths = [captured.specs[one.tensor].item_bytes * prod(one.box.sizes) for one in owned]
     stored: list[Stored] = []
     for group_of in pack(lengths):
         stored += _write_object(store, captured, [owned[i] for i in group_of], group, attempt, cut)
@@ -152,7 +159,7 @@ def _write(group: Group, store: Store, captured: CapturedState, attempt: Attempt
 
 def _write_object(
     store: Store, captured: CapturedState, owned: list[Owned], group: Group, attempt: Attempt, cut: Cut
-) -> Iterable[Stored]:
+) -> Iterator[Stored]:
     """One object of a few regions, one after the other."""
     parts = [region_bytes(captured.tensors[one.tensor], one.box) for one in owned]
     descriptor, _ = put(store, b"".join(parts), TENSOR_BYTES)
@@ -165,7 +172,7 @@ def _write_object(
             start=start,
             length=len(part),
             digest=digest_of(part),
-            elements=_elements(one.box.sizes),
+            elements=prod(one.box.sizes),
             encoding="raw-little-endian.v1",
             rank=group.rank,
             replicas=tuple(range(group.world_size)),
@@ -174,13 +181,6 @@ def _write_object(
         )
         start += len(part)
         yield Stored(tensor=one.tensor, region=region)
-
-
-def _elements(sizes: tuple[int, ...]) -> int:
-    count = 1
-    for size in sizes:
-        count *= size
-    return count
 
 
 def _check_one_moment(reports: list[RankReport], world_size: int) -> None:
@@ -198,22 +198,22 @@ def _check_one_moment(reports: list[RankReport], world_size: int) -> None:
         )
 
 
-def _commit(
-    store: Store,
-    dataset: str,
-    run: str,
+def _manifest(
     attempt: Attempt,
     cut: Cut,
     order: OrderParameters | None,
     captured: CapturedState,
-    reports: list[RankReport],
-    signer: Signer,
-) -> bytes:
-    root = read_run(store, dataset, run).root
+    reports: Sequence[RankReport],
+) -> CheckpointManifest:
+    """What the ranks stored, as one manifest that passes every check of a restore.
+
+    Raises:
+        RefusedError: The code of the first check that it does not pass.
+    """
     stored = [(one.tensor, one.region) for report in reports for one in report.stored]
     manifest = CheckpointManifest(
-        run_id=run,
-        root=root,
+        run_id=attempt.run,
+        root=attempt.root,
         permit=attempt.permit,
         generation=attempt.generation,
         attempt=attempt.attempt,
@@ -224,14 +224,18 @@ def _commit(
         state=dict(captured.trees),
         required_state=tuple(sorted(captured.trees)),
     )
-    problems = judge(manifest, None, Expected(run_id=run))
-    if problems:
+    for problem in judge(manifest, None, Expected(run_id=attempt.run)):
         raise RefusedError(
-            problems[0].code, "a checkpoint is not complete, so it is not committed", subject=problems[0].subject
+            problem.code, "a checkpoint is not complete, so it is not committed", subject=problem.subject
         )
+    return manifest
+
+
+def _commit(store: Store, dataset: str, manifest: CheckpointManifest, attempt: Attempt, signer: Signer) -> Committed:
+    """Manifest, commit record, gate: in this order."""
     record = CommitRecord(
-        run_id=run,
-        root=root,
+        run_id=attempt.run,
+        root=attempt.root,
         generation=attempt.generation,
         parent=attempt.parent,
         manifest=put_record(store, manifest),
@@ -240,9 +244,9 @@ def _commit(
         permit=attempt.permit,
         tombstone_watermark=attempt.tombstone_watermark,
         benchmark_fence=attempt.benchmark_fence,
-        world_size=len(reports),
-        cut=cut,
+        world_size=manifest.world_size,
+        cut=manifest.cut,
     )
     installed = install(store, record)
     admit(store, dataset, installed, attempt.permit, signer)
-    return json.encode({"generation": record.generation, "commit": installed.digest, "step": cut.step})
+    return Committed(generation=record.generation, commit=installed.digest)

@@ -32,8 +32,10 @@ def select_fields(schema: RecordSchema, columns: tuple[str, ...]) -> tuple[Field
     """The fields of the wanted payload columns.
 
     Raises:
-        InvalidInputError: ``input.no-such-column``.
+        InvalidInputError: ``input.no-such-column``; ``input.invalid`` without any.
     """
+    if not columns:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "name the columns that batches shall hold")
     known = {field.name: field for field in schema.fields}
     for name in columns:
         if name not in known:

@@ -1,7 +1,12 @@
-"""Rank 1 comes to the second barrier when the others have given up; every rank prints how it ended."""
+"""Rank 1 comes to the second barrier when the others have given up; every rank prints how it ended.
+
+The script initialises torch.distributed itself, as one does that had it before.
+"""
 
 import json
 import sys
+
+import torch.distributed as dist
 
 from shardrel import clock
 from shardrel.checkpoint.group import together
@@ -10,6 +15,7 @@ from shardrel.train.group import connect
 
 
 def main() -> None:
+    dist.init_process_group("gloo")
     with connect(timeout_s=3) as group:
         together(group, lambda: b"here")
         if group.rank == 1:
@@ -21,6 +27,7 @@ def main() -> None:
             sys.stdout.write(json.dumps({"event": "failed", **facts}) + "\n")  # in one write: ranks share the output
         # The agent ends a job whose first rank has left; the last one is waited for.
         clock.sleep(0 if group.rank == 1 else 4)
+    dist.destroy_process_group()
     sys.exit(0)
 
 

@@ -1,0 +1,101 @@
+"""A save that dies at any write leaves a run that recovers to one complete generation and goes on."""
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+from shardrel.checkpoint.group import SoloGroup
+from shardrel.checkpoint.save import save
+from shardrel.store.memory import MemoryStore
+from shardrel.store.port import CreateOutcome, ObjectKey, Stored, SwapOutcome, Token
+from tests.support.checkpoints import ORDER, ROOT, RUN, assert_equal_state, cut, load_on, save_on, state
+from tests.support.gates import DATASET, key
+from tests.support.ranks import all_good
+from tests.support.runs import started_run
+
+T = TypeVar("T")
+
+
+class DyingStore:
+    """Kills its process, as far as a test can, at one write: before it lands, or after."""
+
+    def __init__(self, inner: MemoryStore, at: int, *, landed: bool) -> None:
+        self.inner = inner
+        self.at = at
+        self.landed = landed
+        self.keys: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return self.inner.url
+
+    def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
+        return self._write(key, lambda: self.inner.create(key, data))
+
+    def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
+        return self._write(key, lambda: self.inner.swap(key, data, expected))
+
+    def read(self, key: ObjectKey, *, max_bytes: int, version: str | None = None) -> Stored | None:
+        return self.inner.read(key, max_bytes=max_bytes, version=version)
+
+    def list(self, prefix: str) -> Iterator[ObjectKey]:
+        return self.inner.list(prefix)
+
+    def delete(self, key: ObjectKey, version: str) -> bool:
+        return self.inner.delete(key, version)
+
+    def _write(self, key: str, write: Callable[[], T]) -> T:
+        self.keys.append(key)
+        if len(self.keys) != self.at:
+            return write()
+        if self.landed:
+            write()
+        raise KeyboardInterrupt
+
+
+def save_through(store: DyingStore, step: int) -> None:
+    save(SoloGroup(), store, state(step), dataset=DATASET, run=RUN, cut=cut(step), order=ORDER, signer=key("admin"))
+
+
+def a_run_with_one_checkpoint() -> MemoryStore:
+    store = MemoryStore()
+    started_run(store, ROOT, RUN)
+    all_good(save_on(store, 1))
+    return store
+
+
+def writes_of_a_save() -> list[str]:
+    counting = DyingStore(a_run_with_one_checkpoint(), 0, landed=False)
+    save_through(counting, 2)
+    return counting.keys
+
+
+WRITES = len(writes_of_a_save())
+
+
+def test_the_order_of_writes_is_content_before_authority() -> None:
+    kinds = ["commit" if "/commits/" in key else key.split("/")[0] for key in writes_of_a_save()]
+    assert kinds[-4:] == ["commit", "gates", "objects", "gates"]  # the record, the intent, the envelope, the swap
+    assert set(kinds[:-4]) == {"objects"}
+
+
+@pytest.mark.parametrize("landed", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("at", range(1, WRITES + 1))
+def test_a_save_killed_at_any_write_is_either_there_or_not(at: int, landed: bool) -> None:
+    store = a_run_with_one_checkpoint()
+    with pytest.raises(KeyboardInterrupt):
+        save_through(DyingStore(store, at, landed=landed), 2)
+
+    restored = all_good(load_on(store, 2))[0]
+    assert restored is not None
+    installed = (at, landed) >= (WRITES - 3, True)
+    step = 2 if installed else 1
+    assert (restored.cut.step, restored.generation, restored.passed_over) == (step, step - 1, ())
+    assert_equal_state(restored.state, state(step))
+
+    saved = all_good(save_on(store, 3, 2))[0]
+    assert saved.generation == restored.generation + 1
+    again = all_good(load_on(store))[0]
+    assert again is not None
+    assert_equal_state(again.state, state(3))
