@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from publisher.stage import Staged, rows_by_piece
+from publisher.stage import Staged, as_span, rows_by_piece
 from shardrel.membership.columns import Members, concat
 from shardrel.membership.diff import Difference, difference
 from shardrel.membership.order import canonical_order, range_of
@@ -65,8 +65,9 @@ def ranges(
         records = by_range[number]
         members = _members_of(staged, records)
         order = canonical_order(members)
-        ordered = members.take(order)
-        return Range(members=ordered, records=records[order], difference=difference(declared(number), ordered))
+        if as_span(order) is None:
+            members, records = members.take(order), records[order]
+        return Range(members=members, records=records, difference=difference(declared(number), members))
 
     return iter(pool.map(one, range(len(borders))))
 
@@ -93,7 +94,7 @@ def _range_numbers(staged: Staged, borders: Any, pool: Executor) -> Records:
     def one(piece: int) -> Records:
         return range_of(staged.members(piece).sample_ids, borders)
 
-    return np.concatenate(list(pool.map(one, range(len(staged.pieces)))))
+    return np.concatenate([np.zeros(0, np.int64), *pool.map(one, range(len(staged.pieces)))])
 
 
 def _group(numbers: Records, groups: int) -> list[Records]:
@@ -103,8 +104,13 @@ def _group(numbers: Records, groups: int) -> list[Records]:
 
 
 def _members_of(staged: Staged, records: Records) -> Members:
-    parts = [staged.members(piece).take(rows) for piece, rows in rows_by_piece(staged, records)]
+    parts = [_some(staged.members(piece), rows) for piece, rows in rows_by_piece(staged, records)]
     return concat(parts) if parts else _none()
+
+
+def _some(members: Members, rows: Records) -> Members:
+    span = as_span(rows)
+    return members.take(rows) if span is None else members.slice(*span)
 
 
 def _none() -> Members:

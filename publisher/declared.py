@@ -8,13 +8,15 @@ import pyarrow.parquet as pq
 from shardrel.canonical import json
 from shardrel.digest import digest_of, raw_digest
 from shardrel.errors import ErrorCode, IntegrityError, NotFoundError
-from shardrel.membership.columns import Members, from_table
+from shardrel.membership.columns import FIELDS, Members, from_table
 from shardrel.records.descriptor import RECORD_JSON, Descriptor
 from shardrel.records.schema import RecordSchema
 from shardrel.records.snapshot import Snapshot
 from shardrel.store.layout import object_key
 from shardrel.store.objects import get
 from shardrel.store.port import Store
+
+_REPEATED = list(FIELDS[1:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,8 @@ class Declared:
         """
         data = get(self.store, self.snapshot.parts[part].object)
         try:
-            return from_table(pq.read_table(pa.BufferReader(data), page_checksum_verification=True))
+            table = pq.read_table(pa.BufferReader(data), read_dictionary=_REPEATED, page_checksum_verification=True)
+            return from_table(table)
         except (pa.ArrowException, OSError, KeyError) as err:
             raise IntegrityError(
                 ErrorCode.SNAPSHOT_INVALID, "a part of the snapshot is not a table of members", part=part

@@ -58,8 +58,9 @@ def encode_part(table: Any) -> Any:
         row_group_size=PART_RECORDS,
         version="2.6",
         data_page_version="1.0",
-        compression="ZSTD",
-        compression_level=3,
+        # Digests do not compress.
+        compression={name: "NONE" if name == "content_digest" else "ZSTD" for name in table.column_names},
+        compression_level={name: 3 for name in table.column_names if name != "content_digest"},
         use_dictionary=_DICTIONARIES,
         column_encoding={**encodings, "content_digest": "PLAIN"},
         write_statistics=False,

@@ -152,7 +152,7 @@ def _read(
             excluded += left_out
             yield prepared
 
-    staged = stage(kept(), folder, options.memory_bytes)
+    staged = stage(kept(), folder, options.memory_bytes, declared.snapshot.records)
     return staged, excluded
 
 

@@ -8,11 +8,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from publisher.columns import sample_positions
-from publisher.encode import encode_shard
+from publisher.encode import encode_shard, reserved_fields
 from publisher.partition import shard_id
-from publisher.stage import Staged, rows_by_piece
+from publisher.stage import Staged, as_span, rows_by_piece
 from shardrel.digest import Domain, domain_hash, to_digest, u64
 from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.membership.columns import combined, plain
 from shardrel.membership.tuples import member_set_digest
 from shardrel.records.descriptor import PARQUET
 from shardrel.records.release import Compression, Serializer, Shard
@@ -38,16 +39,21 @@ def gather(staged: Staged, records: Records) -> Any:
     """
     back = np.argsort(records, kind="stable")
     parts = [staged.pieces[piece].take(pa.array(rows)) for piece, rows in rows_by_piece(staged, records[back])]
-    if not parts:
-        return staged.pieces[0].slice(0, 0)
+    table = _joined(parts) if parts else staged.pieces[0].slice(0, 0)
+    if len(records) and as_span(back) is None:
+        order = np.empty(len(back), np.int64)
+        order[back] = np.arange(len(back))
+        table = table.take(pa.array(order))
+    for number, field in enumerate(reserved_fields()):
+        table = table.set_column(number, field, plain(combined(table.column(number))))
+    return table
+
+
+def _joined(parts: list[Any]) -> Any:
     table = pa.concat_tables(parts).combine_chunks()
     if any(column.num_chunks > 1 for column in table.columns):
         raise InvalidInputError(ErrorCode.INPUT_INVALID, "a column of a shard passes 2 GiB: publish with more shards")
-    if np.array_equal(back, np.arange(len(back))):
-        return table
-    order = np.empty(len(back), np.int64)
-    order[back] = np.arange(len(back))
-    return table.take(pa.array(order))
+    return table
 
 
 def sample(staged: Staged, by_shard: tuple[Records, ...]) -> Any:

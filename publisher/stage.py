@@ -7,17 +7,20 @@ kept for all of them in a few flat arrays. Source: schemas/SPEC.md#publish
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from publisher.encode import RESERVED, reserved_fields
+from publisher.encode import RESERVED
 from shardrel.canonical.sha import Bytes32
-from shardrel.membership.columns import Digests, Members, combined, plain
+from shardrel.membership.columns import Digests, Members, combined
 
-PIECE_BYTES = 16 * 1024 * 1024
+# Smaller batches are joined; larger ones stay what they are, without a copy.
+PIECE_BYTES = 4 * 1024 * 1024
+
+T = TypeVar("T", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +42,10 @@ class Prepared:
     payload: Any
 
     def to_table(self) -> Any:
-        """Reserved columns, then the payload: the columns of a shard."""
-        strings = [plain(column) for column in self.members.strings]
-        schema = pa.schema([*reserved_fields(), *self.payload.schema])
-        return pa.table([*strings, *self.payload.columns], schema=schema)
+        """Reserved columns, some still with a dictionary, then the payload."""
+        strings = self.members.strings
+        reserved = [pa.field(name, column.type) for name, column in zip(RESERVED, strings, strict=True)]
+        return pa.table([*strings, *self.payload.columns], schema=pa.schema([*reserved, *self.payload.schema]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,7 @@ class Staged:
     """All records of a release before they are put into shards.
 
     Attributes:
-        pieces: Tables of a shard's columns; record i lies in the piece that ``starts`` says.
+        pieces: Tables of the tuple's strings and the payload; record i lies in the piece that ``starts`` says.
         starts: Number of the first record of each piece, and the number of records at the end.
         leaves: Shape (n, 32); so is ``digests``. ``lengths`` and ``tokens`` have shape (n,).
     """
@@ -81,45 +84,90 @@ class Staged:
         )
 
 
-def stage(batches: Iterable[Prepared], folder: Path, memory_bytes: int) -> Staged:
+def stage(batches: Iterable[Prepared], folder: Path, memory_bytes: int, expected: int = 0) -> Staged:
     """Keep all records; beyond ``memory_bytes`` they go to files below ``folder``.
 
-    Raises:
-        ValueError: There was not one batch.
+    Args:
+        batches: In the order of the source.
+        folder: For what does not stay in memory.
+        memory_bytes: Bytes of records that may stay there.
+        expected: About how many records will come; room is made for them at once.
     """
     keep = _Keep(folder, memory_bytes)
-    facts: list[Prepared] = []
-    pending: list[Any] = []
+    facts = _Facts(expected)
     for batch in batches:
-        facts.append(batch)
-        pending.append(batch.to_table())
-        if sum(table.nbytes for table in pending) >= PIECE_BYTES:
-            keep.add(pending)
-            pending = []
-    if pending:
-        keep.add(pending)
+        facts.add(batch)
+        keep.add(batch.to_table())
+    keep.flush()
     counts = [piece.num_rows for piece in keep.pieces]
     return Staged(
         pieces=tuple(keep.pieces),
         starts=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
-        leaves=np.concatenate([batch.leaves for batch in facts]),
-        digests=np.concatenate([batch.members.digests for batch in facts]),
-        lengths=np.concatenate([batch.lengths for batch in facts]),
-        tokens=np.concatenate([batch.tokens for batch in facts]),
+        leaves=facts.leaves[: facts.count],
+        digests=facts.digests[: facts.count],
+        lengths=facts.lengths[: facts.count],
+        tokens=facts.tokens[: facts.count],
     )
 
 
+class _Facts:
+    """Flat arrays that grow by half when they are full."""
+
+    def __init__(self, expected: int) -> None:
+        self.count = 0
+        self.leaves = np.empty((expected, 32), np.uint8)
+        self.digests = np.empty((expected, 32), np.uint8)
+        self.lengths = np.empty(expected, np.int64)
+        self.tokens = np.empty(expected, np.int64)
+
+    def add(self, batch: Prepared) -> None:
+        end = self.count + len(batch.leaves)
+        if end > len(self.leaves):
+            self._grow(end + end // 2)
+        self.leaves[self.count : end] = batch.leaves
+        self.digests[self.count : end] = batch.members.digests
+        self.lengths[self.count : end] = batch.lengths
+        self.tokens[self.count : end] = batch.tokens
+        self.count = end
+
+    def _grow(self, room: int) -> None:
+        self.leaves = _roomy(self.leaves, room)
+        self.digests = _roomy(self.digests, room)
+        self.lengths = _roomy(self.lengths, room)
+        self.tokens = _roomy(self.tokens, room)
+
+
+def _roomy(array: npt.NDArray[T], room: int) -> npt.NDArray[T]:
+    larger = np.empty((room, *array.shape[1:]), array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
 class _Keep:
+    """Pieces, of which the small ones wait to be joined."""
+
     def __init__(self, folder: Path, memory_bytes: int) -> None:
         self.pieces: list[Any] = []
         self._folder = folder
         self._left = memory_bytes
+        self._small: list[Any] = []
+        self._small_bytes = 0
 
-    def add(self, tables: list[Any]) -> None:
-        table = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
-        table = table.combine_chunks()
+    def add(self, table: Any) -> None:
+        if not table.num_rows:
+            return
+        self._small.append(table)
+        self._small_bytes += table.nbytes
+        if self._small_bytes >= PIECE_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self._small:
+            return
+        table = pa.concat_tables(self._small).combine_chunks()
         self._left -= table.nbytes
         self.pieces.append(table if self._left >= 0 else self._spilled(table))
+        self._small, self._small_bytes = [], 0
 
     def _spilled(self, table: Any) -> Any:
         path = self._folder / f"piece-{len(self.pieces)}.arrow"
@@ -135,3 +183,16 @@ def rows_by_piece(staged: Staged, records: npt.NDArray[np.int64]) -> Iterator[tu
         first, last = int(cuts[piece]), int(cuts[piece + 1])
         if last > first:
             yield piece, records[first:last] - staged.starts[piece]
+
+
+def rows_of(facts: npt.NDArray[T], records: npt.NDArray[np.int64]) -> npt.NDArray[T]:
+    """Rows of an array by record number; no copy where they follow each other."""
+    span = as_span(records)
+    return facts[records] if span is None else facts[span[0] : span[1]]
+
+
+def as_span(rows: npt.NDArray[np.int64]) -> tuple[int, int] | None:
+    """First and end of rows that follow each other, else None."""
+    if not len(rows) or rows[-1] - rows[0] != len(rows) - 1 or not (np.diff(rows) == 1).all():
+        return None
+    return int(rows[0]), int(rows[-1]) + 1

@@ -1,7 +1,7 @@
 """Writing a release whose members are known and in order. Source: schemas/SPEC.md#publish."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 
 import numpy as np
 
@@ -16,11 +16,10 @@ from publisher.partition import shard_numbers
 from publisher.root import Written, release_of
 from publisher.shards import WrittenShard, sample, write_shard
 from publisher.splits import SplitCounter
-from publisher.stage import Staged
+from publisher.stage import Staged, rows_of
 from shardrel.canonical.schema import content_type
-from shardrel.digest import Digest, to_digest
+from shardrel.digest import to_digest
 from shardrel.membership.merkle import MerkleStream, ordered_root
-from shardrel.records.descriptor import Descriptor
 from shardrel.records.release import Objects, Release, Serializer, Sharding
 from shardrel.records.snapshot import Part, SplitTotals
 from shardrel.store.objects import put_record
@@ -60,11 +59,13 @@ def write(
     placement = _placed(staged, ordered, sharding)
     columns = column_encodings(sample(staged, placement.by_shard))
     serializer = serializer_of(columns, row_group_records(logical_bytes, staged.records))
+    parts = _index_parts(store, ordered, placement, pool)
     shards = _shards(store, staged, placement, declared, serializer, options, pool, progress)
     root = ordered_root(
         tree.result(), staged.records, declared.snapshot.tombstone_watermark, declared.snapshot.benchmark_fence
     )
-    index = _index(store, ordered, placement, to_digest(root), options, pool)
+    found = tuple(part for some in parts for part in some.result())
+    index = put_record(store, member_index(found, to_digest(root)))
     written = Written(
         shards=[one.shard for one in shards],
         splits=_splits(staged),
@@ -80,7 +81,7 @@ def write(
 def _tree(staged: Staged, ordered: Sequence[Range]) -> bytes:
     stream = MerkleStream()
     for part in ordered:
-        stream.append(staged.leaves[part.records])
+        stream.append(rows_of(staged.leaves, part.records))
     return stream.root()
 
 
@@ -122,22 +123,16 @@ def _shards(
     return done
 
 
-def _index(
-    store: Store,
-    ordered: Sequence[Range],
-    placement: Placement,
-    root: Digest,
-    options: PublishOptions,
-    pool: Executor,
-) -> Descriptor:
+def _index_parts(
+    store: Store, ordered: Sequence[Range], placement: Placement, pool: Executor
+) -> list[Future[tuple[Part, ...]]]:
     firsts = np.concatenate(([0], np.cumsum([len(part.records) for part in ordered])))
 
     def one(number: int) -> tuple[Part, ...]:
         here = slice(int(firsts[number]), int(firsts[number + 1]))
         return put_parts(store, index_table(ordered[number].members, placement.shards[here], placement.rows[here]))
 
-    parts = [part for some in in_order(pool, one, range(len(ordered)), 2 * options.workers) for part in some]
-    return put_record(store, member_index(tuple(parts), root))
+    return [pool.submit(one, number) for number in range(len(ordered))]
 
 
 def _splits(staged: Staged) -> dict[str, SplitTotals]:

@@ -47,6 +47,10 @@ class Members:
         indices = pa.array(order)
         return _members([column.take(indices) for column in self.strings], self.digests[order])
 
+    def slice(self, first: int, last: int) -> "Members":
+        """The members at positions [first, last); nothing is copied."""
+        return _members([column.slice(first, last - first) for column in self.strings], self.digests[first:last])
+
     def filter(self, keep: npt.NDArray[np.bool_]) -> "Members":
         """The members where ``keep`` is true."""
         mask = pa.array(keep)
@@ -67,9 +71,10 @@ def from_table(table: Any) -> Members:
 
 
 def concat(pieces: Sequence[Members]) -> Members:
-    """The members of all pieces, one after another."""
-    columns = zip(*[piece.strings for piece in pieces], strict=True)
-    strings = [pa.concat_arrays([plain(part) for part in column]) for column in columns]
+    """The members of all pieces, one after another; a column keeps a dictionary that all pieces have."""
+    if len(pieces) == 1:
+        return pieces[0]
+    strings = [_joined(column) for column in zip(*[piece.strings for piece in pieces], strict=True)]
     return _members(strings, np.concatenate([piece.digests for piece in pieces]))
 
 
@@ -104,12 +109,22 @@ def digest_matrix(column: Any) -> Digests:
 
 def same_strings(left: Any, right: Any) -> bool:
     """Whether two string columns without nulls hold the same values in the same order."""
-    return bool(plain(left).equals(plain(right))) if len(left) == len(right) else False
+    return len(left) == len(right) and not unequal(left, right).any()
 
 
 def unequal(left: Any, right: Any) -> npt.NDArray[np.bool_]:
-    """Where two string columns of one length differ."""
+    """Where two string columns of one length differ; dictionaries are compared by their few values."""
+    if pa.types.is_dictionary(left.type) and pa.types.is_dictionary(right.type):
+        known = pc.index_in(right.dictionary, left.dictionary).fill_null(-1).to_numpy()
+        apart: npt.NDArray[np.bool_] = left.indices.to_numpy() != known[right.indices.to_numpy()]
+        return apart
     return np.asarray(pc.not_equal(plain(left), plain(right)).to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    if all(pa.types.is_dictionary(part.type) for part in parts):
+        return pa.concat_arrays(parts)
+    return pa.concat_arrays([plain(part) for part in parts])
 
 
 def _members(strings: Sequence[Any], digests: Digests) -> Members:

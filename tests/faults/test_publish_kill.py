@@ -17,8 +17,8 @@ from tests.support.publishing import Publishing, records_table, write_source
 DRIVER = Path(__file__).parents[1] / "support" / "publish_driver.py"
 OPTIONS = PublishOptions(shards=4, workers=2)
 
-# Of 14 writes: the pin's intent, envelope and swap (3), shards (7), index part and record (9), root (10),
-# provenance (11), and intent, envelope and swap of the end (14).
+# Of 14 writes: the pin's intent, envelope and swap (3), shards and a part of the index (8), the index (9), the
+# root (10), provenance (11), and intent, envelope and swap of the end (14).
 WRITES = 14
 POINTS = [("after", 3), ("before", 5), ("after", 6), ("after", 9), ("before", 11), ("after", 11), ("after", 14)]
 

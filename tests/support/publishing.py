@@ -1,6 +1,6 @@
 """A dataset with a gate, a snapshot and a source, ready to be published."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
