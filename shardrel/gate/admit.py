@@ -67,6 +67,11 @@ def _answer(request: Admit | Rollback, done: Submitted) -> Moved:
     if effects.generation is None or effects.opened_permit is None:
         raise InternalError(ErrorCode.INTERNAL, "a move of an alias opens a permit at a generation")
     return Moved(
-        alias=request.alias, root=request.root, generation=effects.generation, permit=effects.opened_permit,
-        transition=done.digest, operation_id=done.transition.operation_id, repeated=done.repeated,
+        alias=request.alias,
+        root=request.root,
+        generation=effects.generation,
+        permit=effects.opened_permit,
+        transition=done.digest,
+        operation_id=done.transition.operation_id,
+        repeated=done.repeated,
     )

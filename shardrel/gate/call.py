@@ -44,6 +44,12 @@ def perform(
     subject = [store.url, dataset, msgspec.to_builtins(request)]
     with operation(call.pending, subject, call.operation_id) as operation_id:
         return submit(
-            store, dataset, request, operation_id=operation_id, signers=call.signers, gather=gather,
-            recorded_at=call.recorded_at, view=view,
+            store,
+            dataset,
+            request,
+            operation_id=operation_id,
+            signers=call.signers,
+            gather=gather,
+            recorded_at=call.recorded_at,
+            view=view,
         )

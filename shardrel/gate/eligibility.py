@@ -26,7 +26,9 @@ class Eligible:
     attestations: tuple[str, ...]
 
 
-def eligible(body: GateBody, root: str, evidence: Evidence, policy: Policy, *, ask_approvals: bool) -> Eligible | Refuse:
+def eligible(
+    body: GateBody, root: str, evidence: Evidence, policy: Policy, *, ask_approvals: bool
+) -> Eligible | Refuse:
     """Decide whether a root may be used now.
 
     The approvals of an INVALID root are asked for in any case.
@@ -118,15 +120,15 @@ def _moved(seen: LogRange, at: int, fence: Fence) -> int | None:
     return seen.last
 
 
-def _not_verified(
-    body: GateBody, root: str, reports: list[SeenReport], policy: Policy, candidate: Candidate
-) -> Refuse:
+def _not_verified(body: GateBody, root: str, reports: list[SeenReport], policy: Policy, candidate: Candidate) -> Refuse:
     trusted = [seen for seen in reports if members(policy.roles.verifier, seen.key_ids)]
     if candidate.state == "INVALID":
         return refuse(
             ErrorCode.GATE_INVALID_ROOT,
             "the root was revoked; only a later full verification and fresh approvals lift that",
-            root=root, reason=candidate.reason, sequence=candidate.sequence,
+            root=root,
+            reason=candidate.reason,
+            sequence=candidate.sequence,
         )
     if any(seen.report.counts.tombstone_hits or seen.report.counts.benchmark_hits for seen in trusted):
         return refuse(ErrorCode.PERMIT_HIT, "a report counts members of this root that a fence names", root=root)
@@ -136,7 +138,9 @@ def _not_verified(
     return refuse(
         ErrorCode.GATE_FENCES,
         "the root passed, but not at the gate's fences of now; run: shardrel verify ROOT --fences-only",
-        root=root, tombstoneWatermark=body.tombstones.watermark, benchmarkFence=body.benchmarks.watermark,
+        root=root,
+        tombstoneWatermark=body.tombstones.watermark,
+        benchmarkFence=body.benchmarks.watermark,
     )
 
 
@@ -155,7 +159,10 @@ def _approvals(
             used.append(seen.envelope)
     if len(heard) < role.threshold:
         return refuse(
-            ErrorCode.GATE_NOT_APPROVED, "too few distinct approver keys said yes to this root", root=root,
-            approvals=len(heard), threshold=role.threshold,
+            ErrorCode.GATE_NOT_APPROVED,
+            "too few distinct approver keys said yes to this root",
+            root=root,
+            approvals=len(heard),
+            threshold=role.threshold,
         )
     return tuple(used)

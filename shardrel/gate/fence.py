@@ -72,15 +72,23 @@ def _advance(
     fence, first, last = _fence(view, kind), fresh[0].sequence, fresh[-1].sequence
     if last - fence.watermark > view.policy.max_fence_step:
         raise RefusedError(
-            ErrorCode.FENCE_STEP, "the policy bounds how many entries one advance may take",
-            step=last - fence.watermark, bound=view.policy.max_fence_step,
+            ErrorCode.FENCE_STEP,
+            "the policy bounds how many entries one advance may take",
+            step=last - fence.watermark,
+            bound=view.policy.max_fence_step,
         )
     log = append(store, fresh, fence.log)  # type: ignore[type-var]
     facts = read_facts(store, fence, kind, log, last)
     request = AdvanceFence(fence=kind, first=first, last=last, previous=fence.log, log=log)
     done = submit(
-        store, dataset, request, operation_id=operation_id, signers=call.signers,
-        gather=lambda _: Evidence(signers=frozenset(), log=facts), recorded_at=call.recorded_at, view=view,
+        store,
+        dataset,
+        request,
+        operation_id=operation_id,
+        signers=call.signers,
+        gather=lambda _: Evidence(signers=frozenset(), log=facts),
+        recorded_at=call.recorded_at,
+        view=view,
     )
     return _answer(kind, Done(done.transition, done.digest), appended=len(fresh))
 
@@ -95,7 +103,9 @@ def _new_entries(store: Store, fence: Fence, kind: FenceKind, entries: Sequence[
     first = entries[0].sequence
     if first > fence.watermark + 1:
         raise ConflictError(
-            ErrorCode.FENCE_GAP, "entries begin right after the watermark, or before it as a repeat", first=first,
+            ErrorCode.FENCE_GAP,
+            "entries begin right after the watermark, or before it as a repeat",
+            first=first,
             watermark=fence.watermark,
         )
     old = [entry for entry in entries if entry.sequence <= fence.watermark]
@@ -117,7 +127,8 @@ def _answer(kind: FenceKind, done: Done, *, appended: int) -> Advanced:
     request = done.transition.request
     if not isinstance(request, AdvanceFence) or request.fence != kind:
         raise RefusedError(
-            ErrorCode.GATE_OPERATION_REUSED, "this operation id was used for another request",
+            ErrorCode.GATE_OPERATION_REUSED,
+            "this operation id was used for another request",
             operationId=done.transition.operation_id,
         )
     closed = done.transition.effects.closed_permits

@@ -127,7 +127,9 @@ def selectors(entries: Iterable[Entry], upto: int | None = None) -> FenceSelecto
         sample_ids=frozenset(entry.sample_id for entry in tombstones if entry.sample_id is not None),
         sources=frozenset(source for source, version in sources if version is None),
         source_versions=frozenset((source, version) for source, version in sources if version is not None),
-        content_digests=frozenset(raw_digest(entry.content_digest) for entry in taken if entry.content_digest is not None),
+        content_digests=frozenset(
+            raw_digest(entry.content_digest) for entry in taken if entry.content_digest is not None
+        ),
         text_digests=frozenset(raw_digest(entry.text_digest) for entry in benchmarks if entry.text_digest is not None),
     )
 

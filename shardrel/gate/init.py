@@ -50,8 +50,13 @@ def init(store: Store, dataset: str, policy: Policy, call: Call) -> Initialised:
         request = Init(gate_id=gate_id, dataset=dataset, policy=described)
         try:
             done = submit(
-                store, dataset, request, operation_id=operation_id, signers=call.signers,
-                gather=lambda _: evidence, recorded_at=call.recorded_at,
+                store,
+                dataset,
+                request,
+                operation_id=operation_id,
+                signers=call.signers,
+                gather=lambda _: evidence,
+                recorded_at=call.recorded_at,
             )
         except RefusedError as err:
             if err.code != ErrorCode.GATE_EXISTS:
@@ -70,7 +75,9 @@ def _there(store: Store, dataset: str) -> GateView:
 def _already(body: GateBody, policy: str) -> Initialised:
     if body.policy.digest != policy:
         raise RefusedError(
-            ErrorCode.GATE_EXISTS, "the dataset has a gate with another policy; run: shardrel policy set FILE",
-            gateId=body.gate_id, policy=body.policy.digest,
+            ErrorCode.GATE_EXISTS,
+            "the dataset has a gate with another policy; run: shardrel policy set FILE",
+            gateId=body.gate_id,
+            policy=body.policy.digest,
         )
     return Initialised(dataset=body.dataset, gate_id=body.gate_id, policy=policy, already=True)

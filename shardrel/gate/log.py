@@ -44,7 +44,14 @@ def kind_of(request: Request) -> str:
 def _entry(link: Link) -> LogEntry:
     made = link.transition
     return LogEntry(
-        sequence=made.sequence, kind=kind_of(made.request), role=made.role, operation_id=made.operation_id,
-        recorded_at=made.recorded_at, digest=link.digest, parent=made.parent, request=made.request,
-        effects=made.effects, attestations=made.attestations,
+        sequence=made.sequence,
+        kind=kind_of(made.request),
+        role=made.role,
+        operation_id=made.operation_id,
+        recorded_at=made.recorded_at,
+        digest=link.digest,
+        parent=made.parent,
+        request=made.request,
+        effects=made.effects,
+        attestations=made.attestations,
     )

@@ -56,8 +56,10 @@ def declare(store: Store, dataset: str, operation: Operation) -> Intent:
             return Intent(_same_request(find_intent(store, dataset, operation.operation_id), operation), fresh=False)
         case Unknown(reason=reason):
             raise OutcomeUnknownError(
-                ErrorCode.OUTCOME_CREATE, "it is not known whether the intent was written; run the same command again",
-                reason=reason, operationId=operation.operation_id,
+                ErrorCode.OUTCOME_CREATE,
+                "it is not known whether the intent was written; run the same command again",
+                reason=reason,
+                operationId=operation.operation_id,
             )
 
 

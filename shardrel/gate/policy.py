@@ -52,7 +52,13 @@ def set_policy(store: Store, dataset: str, policy: Policy, call: Call) -> Policy
             return PolicySet(policy=new.digest, changed=False)
         evidence = Evidence(signers=frozenset(), policy=policy)
         submit(
-            store, dataset, SetPolicy(policy=new, previous=view.body.policy), operation_id=operation_id,
-            signers=call.signers, gather=lambda _: evidence, recorded_at=call.recorded_at, view=view,
+            store,
+            dataset,
+            SetPolicy(policy=new, previous=view.body.policy),
+            operation_id=operation_id,
+            signers=call.signers,
+            gather=lambda _: evidence,
+            recorded_at=call.recorded_at,
+            view=view,
         )
     return PolicySet(policy=new.digest, changed=True)

@@ -105,7 +105,8 @@ def submit(
         _pause(attempt)
         view = find_gate(store, dataset)
     raise UnavailableError(
-        ErrorCode.STORE_CONTENTION, "too many others move this gate; run the same command again",
+        ErrorCode.STORE_CONTENTION,
+        "too many others move this gate; run the same command again",
         operationId=operation_id,
     )
 
@@ -184,8 +185,10 @@ def _swap(store: Store, dataset: str, view: GateView | None, state: GateState, o
             return False
         case Unknown(reason=reason):
             raise OutcomeUnknownError(
-                ErrorCode.OUTCOME_SWAP, "it is not known whether the gate moved; run the same command again",
-                operationId=operation_id, reason=reason,
+                ErrorCode.OUTCOME_SWAP,
+                "it is not known whether the gate moved; run the same command again",
+                operationId=operation_id,
+                reason=reason,
             )
 
 

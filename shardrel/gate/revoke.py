@@ -47,9 +47,7 @@ def revoke(store: Store, dataset: str, root: str, reason: str, call: Call, *, re
         raise InvalidInputError(
             ErrorCode.INPUT_INVALID, "a reason is a code: up to 64 lower-case letters, digits, dots and dashes"
         )
-    request = Revoke(
-        root=parse_digest(root), reason=reason, report=None if report is None else parse_digest(report)
-    )
+    request = Revoke(root=parse_digest(root), reason=reason, report=None if report is None else parse_digest(report))
 
     def ground(view: GateView | None) -> Evidence:
         if view is None or report is None:
@@ -58,6 +56,9 @@ def revoke(store: Store, dataset: str, root: str, reason: str, call: Call, *, re
 
     done = perform(store, dataset, request, call, ground)
     return Revoked(
-        root=root, state="INVALID", closed_permits=done.transition.effects.closed_permits,
-        operation_id=done.transition.operation_id, repeated=done.repeated,
+        root=root,
+        state="INVALID",
+        closed_permits=done.transition.effects.closed_permits,
+        operation_id=done.transition.operation_id,
+        repeated=done.repeated,
     )

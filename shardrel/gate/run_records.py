@@ -53,7 +53,8 @@ def write_record(store: Store, done: Done) -> RunRecord:
     outcome = store.create(key, json.encode(record))
     if isinstance(outcome, Conflict):
         raise RefusedError(
-            ErrorCode.GATE_RUN_EXISTS, "another run had this id before; cancel this one and choose another",
+            ErrorCode.GATE_RUN_EXISTS,
+            "another run had this id before; cancel this one and choose another",
             run=record.run_id,
         )
     settle_create(outcome, key)

@@ -79,13 +79,25 @@ def start(
     with operation(call.pending, subject, call.operation_id) as operation_id:
         run = check_name(run_id, "run id") if run_id is not None else _derived_id(dataset, operation_id)
         done = submit(
-            store, dataset, StartRun(assume=assume, run=run, alias=alias), operation_id=operation_id,
-            signers=call.signers, gather=_about_alias(store, alias, run), recorded_at=call.recorded_at,
+            store,
+            dataset,
+            StartRun(assume=assume, run=run, alias=alias),
+            operation_id=operation_id,
+            signers=call.signers,
+            gather=_about_alias(store, alias, run),
+            recorded_at=call.recorded_at,
         )
         record = write_record(store, Done(done.transition, done.digest))
     return RunView(
-        run_id=run, alias=alias, root=record.root, generation=record.generation, permit=record.permit, state="open",
-        closed=None, head=None, record=record,
+        run_id=run,
+        alias=alias,
+        root=record.root,
+        generation=record.generation,
+        permit=record.permit,
+        state="open",
+        closed=None,
+        head=None,
+        record=record,
     )
 
 
@@ -122,8 +134,15 @@ def renew(store: Store, dataset: str, run_id: str, call: Call) -> RunView:
     done = perform(store, dataset, RenewRun(run=run_id), call, about_root, view=view)
     permit = done.transition.effects.opened_permit
     return RunView(
-        run_id=run_id, alias=seen.alias, root=seen.root, generation=seen.generation, permit=permit, state="open",
-        closed=None, head=seen.head, record=seen.record,
+        run_id=run_id,
+        alias=seen.alias,
+        root=seen.root,
+        generation=seen.generation,
+        permit=permit,
+        state="open",
+        closed=None,
+        head=seen.head,
+        record=seen.record,
     )
 
 
@@ -161,8 +180,15 @@ def _end(store: Store, dataset: str, run_id: str, outcome: Literal["finished", "
 
     perform(store, dataset, EndRun(run=run_id, outcome=outcome), call, recorded)
     return RunView(
-        run_id=run_id, alias=seen.alias, root=seen.root, generation=seen.generation, permit=None, state=outcome,
-        closed=seen.closed, head=seen.head, record=seen.record,
+        run_id=run_id,
+        alias=seen.alias,
+        root=seen.root,
+        generation=seen.generation,
+        permit=None,
+        state=outcome,
+        closed=seen.closed,
+        head=seen.head,
+        record=seen.record,
     )
 
 
@@ -188,8 +214,15 @@ def _shown(store: Store, view: GateView, run_id: str) -> RunView:
     permit = None if run is None else run.permit
     state: RunState = "ended" if run is None else "closed" if permit is None else "open"
     return RunView(
-        run_id=run_id, alias=record.alias, root=record.root, generation=record.generation, permit=permit, state=state,
-        closed=None if run is None else run.closed, head=None if run is None else run.head, record=record,
+        run_id=run_id,
+        alias=record.alias,
+        root=record.root,
+        generation=record.generation,
+        permit=permit,
+        state=state,
+        closed=None if run is None else run.closed,
+        head=None if run is None else run.head,
+        record=record,
     )
 
 

@@ -72,7 +72,9 @@ def unseal(data: bytes, payload_type: str, keys: Iterable[PublicKey]) -> Opened:
     message = pae(payload_type, payload)
     wanted = {key_id(key): key for key in keys}
     found = frozenset(
-        identity for identity, key in wanted.items() if any(verifies(key, signature, message) for signature in signatures)
+        identity
+        for identity, key in wanted.items()
+        if any(verifies(key, signature, message) for signature in signatures)
     )
     if not found:
         raise TrustError(ErrorCode.TRUST_SIGNATURE, "no key that may sign this signed it", signatures=len(signatures))
@@ -97,7 +99,9 @@ def _parse(data: bytes, payload_type: str) -> tuple[bytes, list[bytes]]:
     if len(envelope.signatures) > _MAX_SIGNATURES:
         raise FormatError(ErrorCode.FORMAT_TOO_LARGE, f"an envelope has at most {_MAX_SIGNATURES} signatures")
     if envelope.payload_type != payload_type:
-        raise TrustError(ErrorCode.TRUST_PAYLOAD_TYPE, "the envelope holds another type of payload", expected=payload_type)
+        raise TrustError(
+            ErrorCode.TRUST_PAYLOAD_TYPE, "the envelope holds another type of payload", expected=payload_type
+        )
     return _base64(envelope.payload), [_base64(item.sig) for item in envelope.signatures]
 
 

@@ -38,7 +38,9 @@ def save(folder: Path, key: SigningKey, *, passphrase: bytes | None = None) -> N
     _check_name(key.name)
     _own_folder(folder)
     if not _create(folder / f"{key.name}.pem", key.to_pem(passphrase), 0o600):
-        raise InvalidInputError(ErrorCode.INPUT_KEY, "there is a key of this name; keys are never replaced", key=key.name)
+        raise InvalidInputError(
+            ErrorCode.INPUT_KEY, "there is a key of this name; keys are never replaced", key=key.name
+        )
     _create(folder / f"{key.name}.pub.json", json.encode(key.public), 0o644)
 
 
@@ -167,7 +169,8 @@ def _read_private(path: Path) -> bytes:
         about = os.fstat(file.fileno())
         if not stat.S_ISREG(about.st_mode) or about.st_mode & 0o077:
             raise TrustError(
-                ErrorCode.TRUST_KEY_FILE, "a private key is a plain file that only its owner may read; chmod 600 it",
+                ErrorCode.TRUST_KEY_FILE,
+                "a private key is a plain file that only its owner may read; chmod 600 it",
                 key=path.stem,
             )
         return file.read(_MAX_KEY_FILE)

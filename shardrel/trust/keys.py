@@ -77,7 +77,9 @@ def from_pem(name: str, pem: bytes, passphrase: bytes | None = None) -> SigningK
         private = load_pem_private_key(pem, passphrase)
     except (ValueError, TypeError, UnsupportedAlgorithm) as err:
         raise TrustError(
-            ErrorCode.TRUST_KEY_FILE, "the private key cannot be read (PEM, PKCS #8; is the passphrase right?)", key=name
+            ErrorCode.TRUST_KEY_FILE,
+            "the private key cannot be read (PEM, PKCS #8; is the passphrase right?)",
+            key=name,
         ) from err
     if not isinstance(private, Ed25519PrivateKey | EllipticCurvePrivateKey):
         raise TrustError(ErrorCode.TRUST_KEY_FILE, "a key is Ed25519 or ECDSA on P-256", key=name)

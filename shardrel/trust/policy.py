@@ -64,7 +64,9 @@ def default_policy(keys: Mapping[str, PublicKey]) -> Policy:
         InvalidInputError: ``input.policy`` when one is missing or stands twice.
     """
     try:
-        publisher, verifier, approver, admin = (_single(keys[n]) for n in ("publisher", "verifier", "approver", "admin"))
+        publisher, verifier, approver, admin = (
+            _single(keys[n]) for n in ("publisher", "verifier", "approver", "admin")
+        )
     except KeyError as err:
         raise InvalidInputError(
             ErrorCode.INPUT_POLICY, "the default policy needs a publisher, a verifier, an approver and an admin key"
@@ -73,9 +75,7 @@ def default_policy(keys: Mapping[str, PublicKey]) -> Policy:
         publisher=publisher, verifier=verifier, approver=approver, releaser=admin, governor=admin, runner=admin
     )
     return validate(
-        Policy(
-            roles=roles, separate_duties=True, max_fence_step=_MAX_FENCE_STEP, rollback_window=_ROLLBACK_WINDOW
-        )
+        Policy(roles=roles, separate_duties=True, max_fence_step=_MAX_FENCE_STEP, rollback_window=_ROLLBACK_WINDOW)
     )
 
 

@@ -160,7 +160,9 @@ class GateStory(RuleBasedStateMachine):
             self.verifies_fully(root)
         fresh = run not in self.model.runs and run not in self.model.ended
         given = Evidence(
-            signers=ids("admin"), reports=tuple(self.reports), approvals=tuple(self.approvals),
+            signers=ids("admin"),
+            reports=tuple(self.reports),
+            approvals=tuple(self.approvals),
             run_recorded=run in self.model.ended,
         )
         expected = fresh and root != "" and self.model.may_run(root)
@@ -198,7 +200,11 @@ class GateStory(RuleBasedStateMachine):
         commit = gates.a_root(f"{run} {generation}")
         held = self.body.runs[run].permit
         request = AdmitCheckpoint(
-            run=run, generation=generation, commit=commit, parent=self.commits.get(run), step=generation,
+            run=run,
+            generation=generation,
+            commit=commit,
+            parent=self.commits.get(run),
+            step=generation,
             permit="0" * 64 if stale or held is None else held,
         )
         expected = permitted and not stale and not skip

@@ -106,15 +106,15 @@ def a_report(body: GateBody, root: str, *, ranges: Ranges | None = None, kind: s
 
 def an_approval(body: GateBody, root: str) -> Approval:
     """An approval given at the gate's present state."""
-    return Approval(
-        root=root, dataset=body.dataset, gate_id=body.gate_id, gate_sequence=body.sequence, approved_on=NOW
-    )
+    return Approval(root=root, dataset=body.dataset, gate_id=body.gate_id, gate_sequence=body.sequence, approved_on=NOW)
 
 
 def attach_report(store: Store, report: Report, *signers: str) -> str:
     """Sign a report and attach it."""
     payload = statement(report.root, REPORT_PREDICATE, report, "root")
-    return attach(store, report.root, seal(payload, STATEMENT_PAYLOAD, [key(name) for name in signers or ("verifier",)]))
+    return attach(
+        store, report.root, seal(payload, STATEMENT_PAYLOAD, [key(name) for name in signers or ("verifier",)])
+    )
 
 
 def attach_approval(store: Store, approval: Approval, *signers: str) -> str:
@@ -140,8 +140,6 @@ def attest(store: Store, root: str, dataset: str = DATASET) -> None:
 def body_digest(body: GateBody) -> str:
     """Digest that a transition names for this body."""
     return digest_of(json.encode(body))
-
-
 
 
 def stage(store: Store, root: str, dataset: str = DATASET) -> None:

@@ -27,9 +27,7 @@ def admit(
     return Accept(body=moved, effects=effects, role=role, attestations=verdict.attestations)
 
 
-def rollback(
-    body: GateBody, request: Rollback, evidence: Evidence, policy: Policy, role: GateRole
-) -> Accept | Refuse:
+def rollback(body: GateBody, request: Rollback, evidence: Evidence, policy: Policy, role: GateRole) -> Accept | Refuse:
     """Move the alias, at a higher generation, to a root that was admitted before and is eligible today."""
     if request.alias not in body.aliases:
         return refuse(ErrorCode.GATE_NO_ALIAS, "there is no such alias to roll back", alias=request.alias)

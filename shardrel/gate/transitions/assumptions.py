@@ -14,7 +14,9 @@ def false_assumption(body: GateBody, request: Request) -> Refuse | None:
     generation, root = _subject(body, request)
     if assume.generation is not None and assume.generation != generation:
         return refuse(
-            ErrorCode.GATE_GENERATION, "the alias has another generation by now", generation=generation,
+            ErrorCode.GATE_GENERATION,
+            "the alias has another generation by now",
+            generation=generation,
             expected=assume.generation,
         )
     if assume.root is not None and assume.root != root:

@@ -10,7 +10,9 @@ from shardrel.records.policy import Policy
 from shardrel.records.transition import AdvanceFence, Effects, GateRole
 
 
-def advance(body: GateBody, request: AdvanceFence, evidence: Evidence, policy: Policy, role: GateRole) -> Accept | Refuse:
+def advance(
+    body: GateBody, request: AdvanceFence, evidence: Evidence, policy: Policy, role: GateRole
+) -> Accept | Refuse:
     """Take the entries right after the watermark, and close every permit: all are bound to a lower one."""
     fence = body.tombstones if request.fence == "tombstones" else body.benchmarks
     bad = _unsound(fence, request, evidence, policy)
@@ -26,14 +28,19 @@ def advance(body: GateBody, request: AdvanceFence, evidence: Evidence, policy: P
 def _unsound(fence: Fence, request: AdvanceFence, evidence: Evidence, policy: Policy) -> Refuse | None:
     if request.first != fence.watermark + 1 or request.last < request.first or request.previous != fence.log:
         return refuse(
-            ErrorCode.FENCE_GAP, "entries begin right after the watermark and do not go back",
-            first=request.first, last=request.last, watermark=fence.watermark,
+            ErrorCode.FENCE_GAP,
+            "entries begin right after the watermark and do not go back",
+            first=request.first,
+            last=request.last,
+            watermark=fence.watermark,
         )
     step = request.last - fence.watermark
     if step > policy.max_fence_step:
         return refuse(
-            ErrorCode.FENCE_STEP, "the policy bounds how many entries one advance may take",
-            step=step, bound=policy.max_fence_step,
+            ErrorCode.FENCE_STEP,
+            "the policy bounds how many entries one advance may take",
+            step=step,
+            bound=policy.max_fence_step,
         )
     read = LogFacts(previous=request.previous, log=request.log, first=request.first, last=request.last)
     if evidence.log != read:

@@ -18,8 +18,17 @@ def create(body: GateBody | None, request: Init, evidence: Evidence) -> Accept |
         return refuse(ErrorCode.TRUST_ROLE, "the governor of the first policy creates the gate")
     empty = Fence(watermark=0, log=None)
     begun = GateBody(
-        gate_id=request.gate_id, dataset=request.dataset, sequence=1, policy=request.policy, tombstones=empty,
-        benchmarks=empty, aliases={}, candidates={}, permits={}, runs={}, publications={},
+        gate_id=request.gate_id,
+        dataset=request.dataset,
+        sequence=1,
+        policy=request.policy,
+        tombstones=empty,
+        benchmarks=empty,
+        aliases={},
+        candidates={},
+        permits={},
+        runs={},
+        publications={},
     )
     return Accept(body=begun, effects=Effects(), role=role)
 

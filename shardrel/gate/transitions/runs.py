@@ -23,7 +23,12 @@ def start(body: GateBody, request: StartRun, evidence: Evidence, policy: Policy,
     if isinstance(verdict, Refuse):
         return verdict
     run = Run(
-        alias=request.alias, root=alias.root, generation=alias.generation, permit=None, closed=None, head=None,
+        alias=request.alias,
+        root=alias.root,
+        generation=alias.generation,
+        permit=None,
+        closed=None,
+        head=None,
         sequence=body.sequence,
     )
     return _permitted(body, request.run, run, verdict.attestations, role)
@@ -67,8 +72,11 @@ def admit_checkpoint(
     parent = None if run.head is None else run.head.commit
     if (request.generation, request.parent) != (generation, parent):
         return refuse(
-            ErrorCode.GATE_CHECKPOINT_ORDER, "a checkpoint follows the head of its run", run=request.run,
-            generation=request.generation, expected=generation,
+            ErrorCode.GATE_CHECKPOINT_ORDER,
+            "a checkpoint follows the head of its run",
+            run=request.run,
+            generation=request.generation,
+            expected=generation,
         )
     head = Head(generation=request.generation, commit=request.commit, step=request.step)
     runs = {**body.runs, request.run: replace(run, head=head)}
@@ -92,6 +100,10 @@ def _closed(request: AdmitCheckpoint, run: Run) -> Refuse:
     if run.closed is None:
         return refuse(ErrorCode.PERMIT_CLOSED, "the run has another permit by now", run=request.run)
     return refuse(
-        ErrorCode.PERMIT_CLOSED, f"the run's permit was closed by {run.closed.by}; run: shardrel run renew RUN",
-        run=request.run, by=run.closed.by, watermark=run.closed.watermark, sequence=run.closed.sequence,
+        ErrorCode.PERMIT_CLOSED,
+        f"the run's permit was closed by {run.closed.by}; run: shardrel run renew RUN",
+        run=request.run,
+        by=run.closed.by,
+        watermark=run.closed.watermark,
+        sequence=run.closed.sequence,
     )

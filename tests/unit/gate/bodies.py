@@ -34,8 +34,17 @@ def empty() -> GateBody:
     """A new gate's body."""
     fence = Fence(watermark=0, log=None)
     return GateBody(
-        gate_id="gate", dataset=gates.DATASET, sequence=1, policy=descriptor("policy"), tombstones=fence,
-        benchmarks=fence, aliases={}, candidates={}, permits={}, runs={}, publications={},
+        gate_id="gate",
+        dataset=gates.DATASET,
+        sequence=1,
+        policy=descriptor("policy"),
+        tombstones=fence,
+        benchmarks=fence,
+        aliases={},
+        candidates={},
+        permits={},
+        runs={},
+        publications={},
     )
 
 

@@ -22,8 +22,12 @@ TEXT_DIGEST = digest_of(b"text")
 
 def tombstone(sequence: int, sample: str | None = None) -> TombstoneEntry:
     return TombstoneEntry(
-        sequence=sequence, sample_id=sample or f"s{sequence}", source_id=None, source_version=None,
-        content_digest=None, reason=None,
+        sequence=sequence,
+        sample_id=sample or f"s{sequence}",
+        source_id=None,
+        source_version=None,
+        content_digest=None,
+        reason=None,
     )
 
 
@@ -166,9 +170,7 @@ def test_selectors_are_sorted_by_what_they_select() -> None:
 
 
 def test_both_logs_are_apart(store: MemoryStore) -> None:
-    benchmark = BenchmarkEntry(
-        sequence=1, benchmark="quiz", content_digest=DIGEST, text_digest=None, shingles=None
-    )
+    benchmark = BenchmarkEntry(sequence=1, benchmark="quiz", content_digest=DIGEST, text_digest=None, shingles=None)
     take(store, 1, 2)
     assert advance(store, gates.DATASET, "benchmarks", [benchmark], gates.call()).watermark == 1
     body = read_gate(store, gates.DATASET).body

@@ -187,7 +187,10 @@ def test_endless_rivals_end_in_contention_and_the_operation_can_go_on() -> None:
         patch.setattr("shardrel.clock.sleep", lambda _: None)
         with pytest.raises(UnavailableError) as caught:
             perform(
-                store, gates.DATASET, BeginPublication(publication="p", snapshot=ROOT), gates.call(),
+                store,
+                gates.DATASET,
+                BeginPublication(publication="p", snapshot=ROOT),
+                gates.call(),
                 lambda _: Evidence(signers=frozenset()),
             )
     assert caught.value.code == ErrorCode.STORE_CONTENTION
@@ -223,7 +226,11 @@ def forged(store: Store, signer: str) -> GateState:
     body = replace(state.body, sequence=state.body.sequence + 1, aliases={"prod": alias})
     request = Admit(alias="prod", root=alias.root)
     transition = replace(
-        view.transition, sequence=body.sequence, parent=state.head, request=request, body=gates.body_digest(body),
+        view.transition,
+        sequence=body.sequence,
+        parent=state.head,
+        request=request,
+        body=gates.body_digest(body),
         request_digest=digest_of(json.encode(request)),
     )
     envelope = seal(json.encode(transition), TRANSITION_PAYLOAD, [gates.key(signer)])

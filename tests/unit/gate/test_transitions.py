@@ -337,12 +337,8 @@ def test_a_new_policy_needs_the_governors_of_both() -> None:
 
 def test_a_rotation_needs_enough_of_the_old_and_of_the_new_keys() -> None:
     """Keys 1, 2, 3 give way to 4, 5, 6, each with a threshold of 3: two old ones are too few."""
-    old = replace(
-        POLICY, roles=replace(POLICY.roles, governor=Role(keys=gates.publics("k1", "k2", "k3"), threshold=3))
-    )
-    new = replace(
-        POLICY, roles=replace(POLICY.roles, governor=Role(keys=gates.publics("k4", "k5", "k6"), threshold=3))
-    )
+    old = replace(POLICY, roles=replace(POLICY.roles, governor=Role(keys=gates.publics("k1", "k2", "k3"), threshold=3)))
+    new = replace(POLICY, roles=replace(POLICY.roles, governor=Role(keys=gates.publics("k4", "k5", "k6"), threshold=3)))
     request = SetPolicy(policy=descriptor("new"), previous=empty().policy)
     few = Evidence(signers=ids("k1", "k2", "k4", "k5", "k6"), policy=new)
     assert refused(empty(), request, few, old) == ErrorCode.TRUST_ROLE

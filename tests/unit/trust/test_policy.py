@@ -60,4 +60,7 @@ def test_a_default_policy_needs_all_four_keys() -> None:
 
 
 def test_the_keys_of_several_roles_are_distinct() -> None:
-    assert [public.name for public in keys_of(a_policy(), ("releaser", "governor", "verifier"))] == ["admin", "verifier"]
+    assert [public.name for public in keys_of(a_policy(), ("releaser", "governor", "verifier"))] == [
+        "admin",
+        "verifier",
+    ]
