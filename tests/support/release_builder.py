@@ -29,10 +29,10 @@ from shardrel.records.descriptor import PARQUET
 from shardrel.records.release import Release, Shard
 from shardrel.records.report import Report
 from shardrel.records.schema import RecordSchema
-from shardrel.records.snapshot import Snapshot
+from shardrel.records.snapshot import MemberIndex, Part, Snapshot
 from shardrel.store.layout import object_key
 from shardrel.store.memory import MemoryStore
-from shardrel.store.objects import get_by_digest, get_record, put, put_record
+from shardrel.store.objects import get_by_digest, get_record, put, put_record, unversioned
 from tests.support.publishing import NOW, Publishing, records_table, write_source
 from verifier.verify import VerifyResult, World, verify_release
 
@@ -140,6 +140,30 @@ class Built:
             "logical_digest": to_digest(stream),
             "member_set_digest": to_digest(member_set_digest(leaves[canonical_order(members)])),
         }
+
+    def recut(self, snapshot_part: int, index_part: int) -> None:
+        """Cut the parts of the snapshot and of the member index anew, at so many tuples each."""
+        snapshot = self.snapshot
+        index = get_record(self.store, self.release.objects.member_index, MemberIndex)
+        new_snapshot = replace(snapshot, parts=self._cut(snapshot.parts, snapshot_part))
+        new_index = replace(index, parts=self._cut(index.parts, index_part))
+        described = put_record(self.store, new_snapshot)
+        objects = replace(
+            self.release.objects,
+            snapshot=described,
+            member_index=unversioned(put_record(self.store, new_index)),
+        )
+        self.release = replace(self.release, objects=objects, dataset_snapshot=described.digest)
+
+    def _cut(self, parts: tuple[Part, ...], size: int) -> tuple[Part, ...]:
+        tables = [pq.read_table(pa.BufferReader(get_by_digest(self.store, part.object.digest))) for part in parts]
+        table = pa.concat_tables(tables)
+        pieces = [table.slice(at, size) for at in range(0, table.num_rows, size)]
+        return tuple(self._part(piece.combine_chunks()) for piece in pieces)
+
+    def _part(self, table: Any) -> Part:
+        descriptor = unversioned(put(self.store, parquet_bytes(table), PARQUET)[0])
+        return Part(object=descriptor, records=table.num_rows, last_sample_id=table.column(0)[-1].as_py())
 
     def seal(self, *, with_provenance: bool = True) -> str:
         """Store the manifest as it now is, and the publisher's word for it; the new root."""
