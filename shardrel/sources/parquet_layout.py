@@ -103,7 +103,7 @@ def _gaps(path: Path, spans: list[Span], footer: int) -> list[Span]:
     """
     gaps, at = [], len(_MAGIC)
     for start, end in [*spans, (footer, footer)]:
-        if start < at or end > footer:
+        if not at <= start <= end <= footer:
             raise corrupt(path, "parts that its footer names overlap or lie outside it")
         if start > at:
             gaps.append((at, start))
