@@ -162,7 +162,7 @@ def _write_object(
 ) -> Iterator[Stored]:
     """One object of a few regions, one after the other."""
     parts = [region_bytes(captured.tensors[one.tensor], one.box) for one in owned]
-    descriptor, _ = put(store, b"".join(parts), TENSOR_BYTES)
+    descriptor, _ = put(store, parts[0] if len(parts) == 1 else b"".join(parts), TENSOR_BYTES)
     start = 0
     for one, part in zip(owned, parts, strict=True):
         region = Region(
@@ -171,7 +171,7 @@ def _write_object(
             object=descriptor,
             start=start,
             length=len(part),
-            digest=digest_of(part),
+            digest=descriptor.digest if len(parts) == 1 else digest_of(part),
             elements=prod(one.box.sizes),
             encoding="raw-little-endian.v1",
             rank=group.rank,

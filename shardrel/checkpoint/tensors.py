@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
 from shardrel.canonical import json
@@ -48,17 +50,12 @@ def take_apart(state: Mapping[str, Any]) -> CapturedState:
 
 def region_bytes(tensor: torch.Tensor, box: Box) -> bytes:
     """Elements of a box, row-major, little-endian, without padding."""
-    view = tensor[tuple(slice(o, o + s) for o, s in zip(box.offsets, box.sizes, strict=True))]
-    flat = view.cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
-    return flat.view(torch.uint8).numpy().tobytes()
+    return _elements(tensor[tuple(slice(o, o + s) for o, s in zip(box.offsets, box.sizes, strict=True))]).tobytes()
 
 
 def replica_digest(captured: CapturedState) -> Digest:
     """Digest of everything that this rank holds: trees, names, shapes, types and every element."""
-    hashes = [
-        hashlib.sha256(region_bytes(tensor, Box((0,) * len(spec.shape), spec.shape))).hexdigest()
-        for spec, tensor in zip(captured.specs, captured.tensors, strict=True)
-    ]
+    hashes = [hashlib.sha256(_elements(tensor)).hexdigest() for tensor in captured.tensors]
     described = [[spec.name, list(spec.shape), spec.dtype] for spec in captured.specs]
     return Digest("sha256:" + hashlib.sha256(json.encode([captured.trees, described, hashes])).hexdigest())
 
@@ -71,6 +68,13 @@ def assemble(entry: TensorEntry, read: Callable[[Region], bytes]) -> torch.Tenso
         part = torch.frombuffer(bytearray(read(region)), dtype=torch.uint8).view(dtype).reshape(region.sizes)
         out[tuple(slice(o, o + s) for o, s in zip(region.offsets, region.sizes, strict=True))] = part
     return out
+
+
+def _elements(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:
+    """Bytes of a tensor; not copied where it is plain, contiguous and on the CPU."""
+    flat = tensor.cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    elements: npt.NDArray[np.uint8] = flat.view(torch.uint8).numpy()
+    return elements
 
 
 def _spec(name: str, tensor: torch.Tensor) -> TensorSpec:
