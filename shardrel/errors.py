@@ -193,7 +193,7 @@ class ShardrelError(Exception):
         code: ErrorCode,
         message: str,
         /,
-        **context: str | int | None | list[str] | Mapping[str, int],
+        **context: str | int | list[str] | Mapping[str, int] | None,
     ) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code

@@ -89,7 +89,7 @@ def withdraw(tell: Narrator, before: Released) -> Released:
     tell.refused("run", "start", "--alias", ALIAS, code="gate.not-verified-at-fences")
     recheck = tell.shardrel("verify", before.root, "--fences-only", expect=1, show=("verdict",))
     insist(recheck["counts"]["tombstoneHits"] == 1, "the re-check did not find the one hit")
-    tell.say(f"    found: {recheck['findings'][0]['code']}, in {recheck['findings'][0]['subject']}")
+    tell.say(f"    found: {recheck['findings'][0]['code']}, {recheck['counts']['tombstoneHits']} member")
     tell.refused("run", "renew", "broken", code="permit.root-has-hit")
     tell.refused("run", "start", "--alias", ALIAS, code="permit.root-has-hit")
     tell.shardrel("run", "cancel", "broken", show=("state",))
