@@ -1,0 +1,102 @@
+"""``make bench``: all ratios in one run, written to ``benchmarks/results.json``.
+
+    python -m benchmarks.run [--quick] [--only NAME ...]
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.baseline import read_and_hash, write_and_hash
+from benchmarks.floor import Hashes
+from benchmarks.inputs import write_ipc
+from benchmarks.measure import machine, note, pairs
+from benchmarks.memory import peaks
+from benchmarks.release import THREADS, declare, place, publish_once, shard_files, verify_once
+from shardrel.canonical.json import decode
+from shardrel.records.release import Release
+from shardrel.store.objects import get_by_digest
+
+SHARDS = 16
+RECORDS = {"tokens": 10_000, "small": 200_000}
+TOKEN_COLUMN = {"tokens": "tokens", "small": None}
+RESULTS = Path(__file__).parent / "results.json"
+
+
+def verify_and_publish(kind: str, folder: Path, shards: int, count: int) -> Iterator[tuple[str, dict[str, object]]]:
+    """Both ratios of one input."""
+    source = folder / "source.arrow"
+    note(f"{kind}: {write_ipc(source, kind, shards, RECORDS[kind]) / 1e6:.0f} MB of input, {shards} shards")
+    at = place(folder / "store", folder / "keys")
+    snapshot = declare(at, source, TOKEN_COLUMN[kind])
+    published = publish_once(at, snapshot, source, shards)
+    files = shard_files(folder / "store", published.root, at)
+    release = decode(get_by_digest(at.store, published.root), Release)
+    content = 16 + release.totals.logical_bytes // release.totals.records
+    hashes = Hashes(RECORDS[kind], content, shards)
+
+    measured = pairs(lambda: verify_once(at, published.root), lambda: read_and_hash(files, THREADS), count)
+
+    def floor() -> None:
+        read_and_hash(files, THREADS)
+        hashes.run(THREADS)
+
+    least = pairs(floor, lambda: read_and_hash(files, THREADS), count)
+    yield f"verify.{kind}", {**measured.summary(), "floor_ratio": least.summary()["ratio"]}
+
+    baseline_folder = folder / "baseline"
+    baseline_folder.mkdir()
+    fresh = iter(range(1_000_000))
+
+    def ours() -> None:
+        # A fresh store every time: nothing is there before, and the gate and the snapshot are made outside of it.
+        target = folder / f"store-{next(fresh)}"
+        shutil.copytree(folder / "empty", target)
+        publish_once(place(target, folder / "keys"), snapshot, source, shards)
+        shutil.rmtree(target)
+
+    empty = place(folder / "empty", folder / "keys")
+    declare(empty, source, TOKEN_COLUMN[kind])
+    measured = pairs(ours, lambda: write_and_hash(source, baseline_folder, shards, THREADS), count)
+    yield f"publish.{kind}", measured.summary()
+
+
+def main() -> None:
+    """Run, print, write."""
+    parser = argparse.ArgumentParser(description="Ratios against a stated baseline, both sides in one run.")
+    parser.add_argument("--quick", action="store_true", help="4 shards and 3 pairs: to try the benchmarks themselves")
+    parser.add_argument("--only", nargs="*", default=[], help="tokens, small, memory")
+    options = parser.parse_args()
+    wanted = options.only or ["tokens", "small", "memory"]
+    shards, count = (4, 3) if options.quick else (SHARDS, 7)
+    results: dict[str, object] = {"machine": machine(), "versions": _versions(), "commit": _commit(), "threads": THREADS}
+    for kind in ("tokens", "small"):
+        if kind in wanted:
+            with tempfile.TemporaryDirectory(prefix="shardrel-bench-") as name:
+                for key, summary in verify_and_publish(kind, Path(name), shards, count):
+                    results[key] = summary
+                    results[f"{key}.ratio"] = summary["ratio"]
+                    note(f"{key}: {summary}")
+    if "memory" in wanted:
+        results["verify.memory"] = peaks()
+        note(f"verify.memory: {results['verify.memory']}")
+    RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    print(json.dumps(results, indent=1, sort_keys=True))
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("pyarrow", "datafusion", "numpy")}
+
+
+def _commit() -> str:
+    done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
+if __name__ == "__main__":
+    main()
