@@ -66,7 +66,7 @@ def ranges(
         members = _members_of(staged, records)
         order = canonical_order(members)
         if as_span(order) is None:
-            members, records = members.take(order), records[order]
+            members, records = members.take(order), records.take(order)
         return Range(members=members, records=records, difference=difference(declared(number), members))
 
     return iter(pool.map(one, range(len(borders))))
@@ -80,13 +80,13 @@ def place(order: Records, shard_of: npt.NDArray[np.uint32], shards: int) -> Plac
         shard_of: Shard of each record, by record number.
         shards: How many shards there are.
     """
-    along = shard_of[order]
+    along = shard_of.take(order)
     inside = np.argsort(along.astype(np.uint16) if shards <= 1 << 16 else along, kind="stable")
     counts = np.bincount(along, minlength=shards)
     firsts = np.cumsum(counts) - counts
     rows = np.empty(len(order), np.uint32)
     rows[inside] = np.arange(len(order)) - np.repeat(firsts, counts)
-    by_shard = np.split(order[inside], np.cumsum(counts)[:-1])
+    by_shard = np.split(order.take(inside), np.cumsum(counts)[:-1])
     return Placement(order=order, shards=along, rows=rows, by_shard=tuple(by_shard))
 
 

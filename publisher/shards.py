@@ -10,7 +10,7 @@ import pyarrow as pa
 from publisher.columns import sample_positions
 from publisher.encode import encode_shard, reserved_fields
 from publisher.partition import shard_id
-from publisher.stage import Staged, as_span, rows_by_piece
+from publisher.stage import Staged, as_span, rows_by_piece, rows_of
 from shardrel.digest import Domain, domain_hash, to_digest, u64
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.membership.columns import combined, plain
@@ -79,7 +79,7 @@ def write_shard(
     """
     data = memoryview(encode_shard(gather(staged, records), serializer, compression))
     descriptor, already = put(store, data, PARQUET)
-    logical = domain_hash(Domain.STREAM, content_type, u64(len(records)), staged.digests[records].tobytes())
+    logical = domain_hash(Domain.STREAM, content_type, u64(len(records)), rows_of(staged.digests, records).tobytes())
     shard = Shard(
         id=shard_id(number, shards),
         media_type=PARQUET,
@@ -88,9 +88,9 @@ def write_shard(
         object_version=descriptor.object_version,
         logical_digest=to_digest(logical),
         records=len(records),
-        tokens=int(staged.tokens[records].sum()),
-        member_set_digest=to_digest(member_set_digest(staged.leaves[records])),
-        logical_bytes=int(staged.lengths[records].sum()),
+        tokens=int(staged.tokens.take(records).sum()),
+        member_set_digest=to_digest(member_set_digest(rows_of(staged.leaves, records))),
+        logical_bytes=int(staged.lengths.take(records).sum()),
         key=None,
     )
     return WrittenShard(shard=shard, already_present=already)

@@ -188,7 +188,8 @@ def rows_by_piece(staged: Staged, records: npt.NDArray[np.int64]) -> Iterator[tu
 def rows_of(facts: npt.NDArray[T], records: npt.NDArray[np.int64]) -> npt.NDArray[T]:
     """Rows of an array by record number; no copy where they follow each other."""
     span = as_span(records)
-    return facts[records] if span is None else facts[span[0] : span[1]]
+    # take() copies rows many times faster than indexing does.
+    return facts.take(records, axis=0) if span is None else facts[span[0] : span[1]]
 
 
 def as_span(rows: npt.NDArray[np.int64]) -> tuple[int, int] | None:

@@ -45,7 +45,7 @@ class Members:
     def take(self, order: npt.NDArray[Any]) -> "Members":
         """The members at the given positions, in that order."""
         indices = pa.array(order)
-        return _members([column.take(indices) for column in self.strings], self.digests[order])
+        return _members([column.take(indices) for column in self.strings], self.digests.take(order, axis=0))
 
     def slice(self, first: int, last: int) -> "Members":
         """The members at positions [first, last); nothing is copied."""
