@@ -12,6 +12,7 @@ from typing import Any
 
 MAX_DEPTH = 8
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
+_NUMBERS = frozenset((_I16, _I32, _I64))
 _DICTIONARY_PAGE = 2
 
 
@@ -49,7 +50,7 @@ def walk(data: memoryview, start: int, length: int) -> Iterator[Page]:
         header = reader.struct(0)
         page = _page(header, reader.at)
         at = page.start + page.compressed
-        if at > end or at <= page.start - 1:
+        if at > end:
             raise BrokenPagesError("a page reaches beyond its chunk")
         yield page
 
@@ -85,24 +86,27 @@ class _Reader:
         fields: dict[int, Any] = {}
         number = 0
         while lead := self._byte():
-            delta, kind = lead >> 4, lead & 15
-            number = number + delta if delta else self._zigzag()
-            fields[number] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth)
+            kind = lead & 15
+            number = number + (lead >> 4) if lead > 15 else self._zigzag()
+            if kind in _NUMBERS:
+                fields[number] = self._zigzag()
+            elif kind in (_TRUE, _FALSE):
+                fields[number] = kind == _TRUE
+            else:
+                fields[number] = self._other(kind, depth)
         return fields
 
-    def _value(self, kind: int, depth: int) -> Any:
-        if kind in (_I16, _I32, _I64):
-            return self._zigzag()
-        if kind in (_TRUE, _FALSE, _BYTE):
-            return self._byte()
-        if kind == _DOUBLE:
-            return self._skip(8)
+    def _other(self, kind: int, depth: int) -> Any:
+        if kind == _STRUCT:
+            return self.struct(depth + 1)
         if kind == _BINARY:
             return self._skip(self._varint())
         if kind in (_LIST, _SET):
             return self._list(depth)
-        if kind == _STRUCT:
-            return self.struct(depth + 1)
+        if kind == _DOUBLE:
+            return self._skip(8)
+        if kind == _BYTE:
+            return self._byte()
         raise BrokenPagesError("a header has a field of unknown type")
 
     def _list(self, depth: int) -> None:
@@ -111,7 +115,15 @@ class _Reader:
         if count > self.end - self.at:
             raise BrokenPagesError("a header has a list that is too long")
         for _ in range(count):
-            self._value(lead & 15, depth + 1)
+            self._element(lead & 15, depth + 1)
+
+    def _element(self, kind: int, depth: int) -> None:
+        if kind in _NUMBERS:
+            self._zigzag()
+        elif kind in (_TRUE, _FALSE):
+            self._byte()
+        else:
+            self._other(kind, depth)
 
     def _skip(self, count: int) -> None:
         if count > self.end - self.at:
@@ -119,22 +131,21 @@ class _Reader:
         self.at += count
 
     def _byte(self) -> int:
-        if self.at >= self.end:
+        at = self.at
+        if at >= self.end:
             raise BrokenPagesError("a header is cut off")
-        value = self.data[self.at]
-        self.at += 1
-        return value
+        self.at = at + 1
+        return self.data[at]
 
     def _varint(self) -> int:
         value = shift = 0
-        while True:
+        while shift <= 63:
             part = self._byte()
             value |= (part & 127) << shift
             if part < 128:
                 return value
             shift += 7
-            if shift > 63:
-                raise BrokenPagesError("a header has a number that is too long")
+        raise BrokenPagesError("a header has a number that is too long")
 
     def _zigzag(self) -> int:
         value = self._varint()

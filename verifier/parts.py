@@ -137,7 +137,7 @@ def overlapping(parts: Sequence[Part], lower: str | None, upper: str | None) -> 
     found, before = [], None
     for part in parts:
         last = part.last_sample_id or ""
-        if (lower is None or last > lower) and (before is None or upper is None or before <= upper):
+        if (lower is None or last > lower) and (before is None or upper is None or before < upper):
             found.append(part)
         before = last
     return found

@@ -1,8 +1,7 @@
 """Pieces: byte columns that are laid out row by row. Source: schemas/SPEC.md#record-encoding
 
-An encoding is built as columns of pieces, one value (or none) a row, and then woven: fixed pieces that
-follow each other are written into one byte matrix, everything is gathered row-major by one ``take``,
-and the gathered buffer is the rows' encodings one after another.
+An encoding is built as columns of pieces, one value (or none) a row, and then woven: pieces of one width that
+follow each other are written into one byte matrix, and what is left is joined row by row.
 """
 
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from shardrel.canonical.sha import fixed_rows
 from shardrel.errors import ErrorCode, InvalidInputError
@@ -18,8 +18,11 @@ from shardrel.errors import ErrorCode, InvalidInputError
 Mask = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 
+_NOTHING = pa.scalar(b"", pa.binary())
 _WORDS = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8"}
 MAX_WOVEN_BYTES = 2**31 - 1
+# Longer values are moved faster one by one than as part of a matrix.
+_EVEN = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +85,15 @@ def check_bound(size: int) -> None:
 def weave(count: int, pieces: list[Piece]) -> Any:
     """One binary array of ``count`` rows: each row's pieces one after another.
 
-    The data buffer begins at the first row's first byte and has no gaps.
+    Between the first and the last offset the data buffer has no gaps.
     """
-    columns = [_column(count, group) for group in _groups(pieces)]
+    columns = [_column(count, group) for group in _groups([_even(piece) for piece in pieces])]
     if not columns:
         return fixed_rows(np.zeros((count, 0), np.uint8))
     check_bound(sum(data_bytes(column) for column in columns))
-    width = len(columns)
-    # Row-major order over the columns laid end to end: row 0 of each, row 1 of each, ...
-    order = np.arange(count * width, dtype=np.int32).reshape(width, count).T.ravel()
-    woven = pa.concat_arrays(columns).take(pa.array(order)) if width > 1 or columns[0].null_count else columns[0]
-    offsets = np.frombuffer(woven.buffers()[1], np.int32, count * width + 1, woven.offset * 4)
-    rows = np.ascontiguousarray(offsets[::width])
-    return pa.Array.from_buffers(pa.binary(), count, [None, pa.py_buffer(rows), woven.buffers()[2]])
+    if len(columns) == 1 and not columns[0].null_count:
+        return columns[0]
+    return pc.binary_join_element_wise(*columns, _NOTHING, null_handling="replace", null_replacement="")
 
 
 def data_bytes(column: Any) -> int:
@@ -103,6 +102,21 @@ def data_bytes(column: Any) -> int:
         return 0
     offsets = np.frombuffer(column.buffers()[1], np.int32, len(column) + 1, column.offset * 4)
     return int(offsets[-1]) - int(offsets[0])
+
+
+def _even(piece: Piece) -> Piece:
+    """Values that all have one length, as ids often do, are a fixed piece; nothing is copied."""
+    if isinstance(piece, Fixed) or piece.values.null_count or not len(piece.values):
+        return piece
+    values = piece.values
+    offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4)
+    width = int(offsets[1] - offsets[0])
+    if width > _EVEN or int(offsets[-1] - offsets[0]) != width * len(values) or (np.diff(offsets) != width).any():
+        return piece
+    data = values.buffers()[2]
+    if not width or data is None:
+        return Fixed(np.empty((len(values), 0), np.uint8), None)
+    return Fixed(np.frombuffer(data, np.uint8, width * len(values), int(offsets[0])).reshape(-1, width), None)
 
 
 def _groups(pieces: list[Piece]) -> list[list[Piece]]:

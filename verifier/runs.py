@@ -137,6 +137,8 @@ def digest_matrix(values: Any) -> Bytes32:
 
 def joined_context(parts: Sequence[Any]) -> Any:
     """One array of several runs' strings: a dictionary where each of them is one, plain otherwise."""
+    if len(parts) == 1:
+        return parts[0]
     if not all(pa.types.is_dictionary(part.type) for part in parts):
         return pa.concat_arrays([plain(part) for part in parts])
     entries = pa.concat_arrays([part.dictionary for part in parts]).unique()
