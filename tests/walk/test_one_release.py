@@ -1,25 +1,34 @@
-"""The README's story, step by step, on the command line and the embedded store."""
+"""The README's story, step by step, on the command line: on the embedded store, and on a real S3 server."""
 
 import json
 import os
 import subprocess
 import sys
+import uuid
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support.command import Command, shardrel_in
 
+if TYPE_CHECKING:
+    from tests.support.seaweed import S3Server
+
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = [f"text number {number}" for number in range(60)]
 
 
-@pytest.fixture
-def shardrel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+@pytest.fixture(params=["embedded", "s3"])
+def shardrel(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
     command = shardrel_in(tmp_path, monkeypatch, capsys)
     lines = [json.dumps({"id": f"t{number}", "text": text}) for number, text in enumerate(TEXTS)]
     (tmp_path / "texts.jsonl").write_text("\n".join(lines) + "\n")
+    if request.param == "s3":
+        server: S3Server = request.getfixturevalue("seaweed")
+        monkeypatch.setenv("SHARDREL_STORE", f"s3://{server.versioned}/walk-{uuid.uuid4().hex[:12]}")
     return command
 
 
