@@ -1,6 +1,7 @@
 """The lists that others rely on: error codes and JSON Schemas."""
 
 import ast
+import hashlib
 import importlib.util
 import json
 import re
@@ -19,8 +20,9 @@ RESERVED: dict[str, str] = {
     "cache.corrupt": "the local shard cache of the loader",
 }
 
-# The list as it was first published. Codes are appended, never taken away and never renamed.
-FIRST_PUBLISHED = 123
+# The list as it was first published: how many codes, and the digest of them in order. What follows is appended.
+FIRST_PUBLISHED = 129
+FIRST_DIGEST = "5b3f8039bfac135ec2162f897583ff8eb760babd814a5632b748db22f8a7dafa"
 
 
 def generator() -> ModuleType:
@@ -42,7 +44,8 @@ def test_every_code_is_published_once() -> None:
 
 
 def test_the_published_list_is_append_only() -> None:
-    assert len(published()) >= FIRST_PUBLISHED
+    first = "\n".join(published()[:FIRST_PUBLISHED]).encode()
+    assert hashlib.sha256(first).hexdigest() == FIRST_DIGEST
     assert set(published()) == {code.value for code in ErrorCode}, "a code was taken out of the code or of the list"
 
 
