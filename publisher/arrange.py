@@ -13,10 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from publisher.stage import Staged, as_span, rows_by_piece
+from publisher.partition import shard_numbers
+from publisher.stage import Staged, as_span, rows_by_piece, rows_of
+from shardrel.canonical.sha import Bytes32
 from shardrel.membership.columns import Members, concat
 from shardrel.membership.diff import Difference, difference
 from shardrel.membership.order import canonical_order, range_of
+from shardrel.records.release import Sharding
 
 Records = npt.NDArray[np.int64]
 
@@ -35,15 +38,13 @@ class Placement:
     """Where each record goes.
 
     Attributes:
-        order: Record numbers in canonical order over the release.
-        shards: For each place in ``order``, the number of the shard.
-        rows: For each place in ``order``, the row in that shard.
+        shards: For each range, the number of the shard of each of its members.
+        rows: For each range, the row of each of its members in that shard.
         by_shard: For each shard, its record numbers in canonical order.
     """
 
-    order: Records
-    shards: npt.NDArray[np.uint32]
-    rows: npt.NDArray[np.uint32]
+    shards: tuple[npt.NDArray[np.uint32], ...]
+    rows: tuple[npt.NDArray[np.uint32], ...]
     by_shard: tuple[Records, ...]
 
 
@@ -72,22 +73,28 @@ def ranges(
     return iter(pool.map(one, range(len(borders))))
 
 
-def place(order: Records, shard_of: npt.NDArray[np.uint32], shards: int) -> Placement:
-    """Follow the canonical order into the shards.
+def place(ordered: Sequence[Range], leaves: Bytes32, sharding: Sharding) -> Placement:
+    """Follow the canonical order into the shards, range by range.
 
     Args:
-        order: Record numbers in canonical order.
-        shard_of: Shard of each record, by record number.
-        shards: How many shards there are.
+        ordered: All ranges.
+        leaves: By record number.
+        sharding: How records are spread.
     """
-    along = shard_of.take(order)
-    inside = np.argsort(along.astype(np.uint16) if shards <= 1 << 16 else along, kind="stable")
-    counts = np.bincount(along, minlength=shards)
-    firsts = np.cumsum(counts) - counts
-    rows = np.empty(len(order), np.uint32)
-    rows[inside] = np.arange(len(order)) - np.repeat(firsts, counts)
-    by_shard = np.split(order.take(inside), np.cumsum(counts)[:-1])
-    return Placement(order=order, shards=along, rows=rows, by_shard=tuple(by_shard))
+    filled = np.zeros(sharding.shards, np.int64)
+    shards, rows, runs = [], [], []
+    for part in ordered:
+        along = shard_numbers(rows_of(leaves, part.records), sharding.shards, sharding.seed)
+        inside = np.argsort(along.astype(np.uint16) if sharding.shards <= 1 << 16 else along, kind="stable")
+        counts = np.bincount(along, minlength=sharding.shards)
+        here = np.empty(len(along), np.uint32)
+        here[inside] = np.arange(len(along)) + np.repeat(filled - (np.cumsum(counts) - counts), counts)
+        filled += counts
+        shards.append(along)
+        rows.append(here)
+        runs.append(np.split(part.records.take(inside), np.cumsum(counts)[:-1]))
+    by_shard = tuple(np.concatenate(pieces) for pieces in zip(*runs, strict=True))
+    return Placement(shards=tuple(shards), rows=tuple(rows), by_shard=by_shard)
 
 
 def _range_numbers(staged: Staged, borders: Any, pool: Executor) -> Records:

@@ -19,6 +19,8 @@ from shardrel.membership.columns import Digests, Members, combined
 
 # Smaller batches are joined; larger ones stay what they are, without a copy.
 PIECE_BYTES = 4 * 1024 * 1024
+# What goes to a file is copied anyway: fewer, larger pieces are gathered from faster.
+SPILL_BYTES = 64 * 1024 * 1024
 
 T = TypeVar("T", bound=np.generic)
 
@@ -158,7 +160,7 @@ class _Keep:
             return
         self._small.append(table)
         self._small_bytes += table.nbytes
-        if self._small_bytes >= PIECE_BYTES:
+        if self._small_bytes >= (PIECE_BYTES if self._left > 0 else SPILL_BYTES):
             self.flush()
 
     def flush(self) -> None:

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 
-import numpy as np
-
 from publisher.arrange import Placement, Range, place
 from publisher.columns import column_encodings, row_group_records
 from publisher.declared import Declared
@@ -12,7 +10,6 @@ from publisher.encode import serializer_of
 from publisher.member_index import index_table, member_index, put_parts
 from publisher.options import PublishOptions
 from publisher.parallel import in_order
-from publisher.partition import shard_numbers
 from publisher.root import Written, release_of
 from publisher.shards import WrittenShard, sample, write_shard
 from publisher.splits import SplitCounter
@@ -20,7 +17,7 @@ from publisher.stage import Staged, rows_of
 from shardrel.canonical.schema import content_type
 from shardrel.digest import to_digest
 from shardrel.membership.merkle import MerkleStream, ordered_root
-from shardrel.records.release import Objects, Release, Serializer, Sharding
+from shardrel.records.release import Objects, Release, Serializer
 from shardrel.records.snapshot import Part, SplitTotals
 from shardrel.store.objects import put_record
 from shardrel.store.port import Store
@@ -56,7 +53,7 @@ def write(
     logical_bytes = int(staged.lengths.sum())
     sharding = options.sharding(logical_bytes)
     tree = pool.submit(_tree, staged, ordered)
-    placement = _placed(staged, ordered, sharding)
+    placement = place(ordered, staged.leaves, sharding)
     columns = column_encodings(sample(staged, placement.by_shard))
     serializer = serializer_of(columns, row_group_records(logical_bytes, staged.records))
     parts = _index_parts(store, ordered, placement, pool)
@@ -83,11 +80,6 @@ def _tree(staged: Staged, ordered: Sequence[Range]) -> bytes:
     for part in ordered:
         stream.append(rows_of(staged.leaves, part.records))
     return stream.root()
-
-
-def _placed(staged: Staged, ordered: Sequence[Range], sharding: Sharding) -> Placement:
-    order = np.concatenate([part.records for part in ordered])
-    return place(order, shard_numbers(staged.leaves, sharding.shards, sharding.seed), sharding.shards)
 
 
 def _shards(
@@ -126,11 +118,9 @@ def _shards(
 def _index_parts(
     store: Store, ordered: Sequence[Range], placement: Placement, pool: Executor
 ) -> list[Future[tuple[Part, ...]]]:
-    firsts = np.concatenate(([0], np.cumsum([len(part.records) for part in ordered])))
-
     def one(number: int) -> tuple[Part, ...]:
-        here = slice(int(firsts[number]), int(firsts[number + 1]))
-        return put_parts(store, index_table(ordered[number].members, placement.shards[here], placement.rows[here]))
+        table = index_table(ordered[number].members, placement.shards[number], placement.rows[number])
+        return put_parts(store, table)
 
     return [pool.submit(one, number) for number in range(len(ordered))]
 
