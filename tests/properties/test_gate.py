@@ -112,10 +112,13 @@ class GateStory(RuleBasedStateMachine):
         self.approvals.append(said(gates.an_approval(self.body, ROOTS[name])))
         self.model.approved.add(name)
 
-    @rule(alias=aliases, name=roots, prepared=st.booleans())
-    def admits(self, alias: str, name: str, prepared: bool) -> None:
-        if prepared:
+    @rule(alias=aliases, name=roots, prepared=st.sampled_from(["no", "approved", "new", "full"]), data=st.data())
+    def admits(self, alias: str, name: str, prepared: str, data: st.DataObject) -> None:
+        if prepared == "full":
             self.verifies_fully(name)
+        if prepared == "new":
+            self.verifies_what_is_new(name, data)
+        if prepared != "no":
             self.approves(name)
         expected = self.model.may_admit(name)
         verdict = self.ask(Admit(alias=alias, root=ROOTS[name]), expected=expected)
