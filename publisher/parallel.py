@@ -2,11 +2,22 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+@contextmanager
+def threads(count: int) -> Iterator[Executor]:
+    """A pool of threads; at the end of the block, also by an error, what has not begun never does."""
+    pool = ThreadPoolExecutor(count, thread_name_prefix="publish")
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def in_order(pool: Executor, work: Callable[[T], R], items: Iterable[T], ahead: int) -> Iterator[R]:

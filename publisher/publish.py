@@ -2,7 +2,8 @@
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from publisher.mapping import Mapping
 from publisher.members import MemberBatch, MemberReader, read_members
 from publisher.named import Selectors, named_members
 from publisher.options import PublishOptions, PublishResult
-from publisher.parallel import in_order
+from publisher.parallel import in_order, threads
 from publisher.prepare import prepare
 from publisher.provenance import Build, has_provenance, provenance
 from publisher.root import content_digest
@@ -25,6 +26,7 @@ from shardrel.gate.call import Call
 from shardrel.gate.publication import begin_publication, end_publication
 from shardrel.membership.columns import Members
 from shardrel.membership.diff import Difference
+from shardrel.records.release import Release
 from shardrel.store.objects import put_record
 from shardrel.store.port import Store
 from shardrel.trust.signer import Signer
@@ -71,7 +73,7 @@ def publish(
 
     Effects: in this order a pin in the gate, shards and parts of the member index, the member index, the
         root manifest, the provenance, the end of the pin, which makes the root STAGED. Objects are
-        written once under their digests; a crash leaves some of them and the pin.
+        written once under their digests; a crash leaves some of them and the pin, a refusal nothing.
 
     Source: schemas/SPEC.md#publish
     """
@@ -79,45 +81,77 @@ def publish(
     # 1. Read what was declared.
     declared = read_declared(store, snapshot_digest)
     dataset = declared.snapshot.dataset
-    # 2. Pin it in the gate, before the first byte is written.
     publication = options.publication(snapshot_digest)
-    begin_publication(store, dataset, publication, snapshot_digest, _call(world))
+    # 2. Pin it in the gate, before the first byte is written.
+    with _pinned(store, dataset, publication, snapshot_digest, world):
+        # 3.-5. Read and compare the records; write shards and member index.
+        made = _make(store, sources, declared, fences, options, world)
+        # 6. Write the root manifest.
+        root = Digest(put_record(store, made.release).digest)
+        # 7. Attach the provenance.
+        build = Build(
+            snapshot=snapshot_digest,
+            parameters=options.parameters,
+            sources=made.files,
+            publication=publication,
+            started_on=started,
+            finished_on=world.now(),
+        )
+        _attest(store, root, dataset, build, world.signer)
+    # 8. End the publication: the gate knows the root as STAGED.
+    state = end_publication(store, dataset, publication, root, _call(world))
+    totals = made.release.totals
+    return PublishResult(
+        root=root,
+        content_digest=content_digest(made.release),
+        state=state or "STAGED",
+        shards=totals.shards,
+        records=totals.records,
+        excluded=made.excluded,
+        stored_bytes=totals.stored_bytes,
+        already_present=made.already_present,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Made:
+    release: Release
+    files: Sequence[tuple[str, str]]
+    excluded: int
+    already_present: int
+
+
+def _make(
+    store: Store,
+    sources: Sequence[str],
+    declared: Declared,
+    fences: Selectors,
+    options: PublishOptions,
+    world: World,
+) -> _Made:
     reader = _open(sources, declared)
-    with (
-        tempfile.TemporaryDirectory(prefix="shardrel-publish-") as folder,
-        ThreadPoolExecutor(options.workers, thread_name_prefix="publish") as pool,
-    ):
-        # 3. Read the records, and leave out what the logs name.
+    with tempfile.TemporaryDirectory(prefix="shardrel-publish-") as folder, threads(options.workers) as pool:
         digests = pool.submit(reader.digests)
+        # 3. Read the records, and leave out what the logs name.
         staged, excluded = _read(reader.batches(pool), declared, fences, options, Path(folder), pool)
         # 4. Put the members into canonical order, and compare them with the snapshot.
         ordered = _compare(staged, declared, fences, pool)
         # 5. Write shards and member index, and make the root manifest of them.
         release, already_present = write(store, staged, ordered, declared, options, pool, world.progress)
-    # 6. Write the root manifest.
-    root = Digest(put_record(store, release).digest)
-    # 7. Attach the provenance.
-    build = Build(
-        snapshot=snapshot_digest,
-        parameters=options.parameters,
-        sources=[(file.relative, digest) for file, digest in zip(reader.files, digests.result(), strict=True)],
-        publication=publication,
-        started_on=started,
-        finished_on=world.now(),
-    )
-    _attest(store, root, dataset, build, world.signer)
-    # 8. End the publication: the gate knows the root as STAGED.
-    state = end_publication(store, dataset, publication, root, _call(world))
-    return PublishResult(
-        root=root,
-        content_digest=content_digest(release),
-        state=state or "STAGED",
-        shards=len(release.shards),
-        records=release.totals.records,
-        excluded=excluded,
-        stored_bytes=release.totals.stored_bytes,
-        already_present=already_present,
-    )
+        files = [(file.relative, digest) for file, digest in zip(reader.files, digests.result(), strict=True)]
+    return _Made(release=release, files=files, excluded=excluded, already_present=already_present)
+
+
+@contextmanager
+def _pinned(store: Store, dataset: str, publication: str, snapshot: str, world: World) -> Iterator[None]:
+    """Hold the pin; a refusal, which another run would meet again, drops the one that this run made."""
+    resumed = begin_publication(store, dataset, publication, snapshot, _call(world))
+    try:
+        yield
+    except (InvalidInputError, RefusedError):
+        if not resumed:
+            end_publication(store, dataset, publication, None, _call(world))
+        raise
 
 
 def _call(world: World) -> Call:

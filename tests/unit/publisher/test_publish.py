@@ -17,7 +17,9 @@ from shardrel.canonical.schema import record_schema
 from shardrel.canonical.text import text_digest
 from shardrel.digest import Domain, domain_hash, raw_digest, u64
 from shardrel.errors import ErrorCode, InvalidInputError, NotFoundError, RefusedError
+from shardrel.gate.call import Call
 from shardrel.gate.fences import FenceSelectors
+from shardrel.gate.publication import begin_publication
 from shardrel.gate.view import read_gate
 from shardrel.membership.merkle import MerkleStream, ordered_root
 from shardrel.membership.tuples import tuple_leaves
@@ -30,7 +32,7 @@ from shardrel.store.memory import MemoryStore
 from shardrel.store.objects import get, get_record
 from shardrel.trust.envelope import unseal
 from shardrel.trust.statement import read_statement
-from tests.support.publishing import ID_COLUMNS, Publishing, records_table, write_source
+from tests.support.publishing import ID_COLUMNS, NOW, Publishing, records_table, write_source
 from tests.support.recording_store import RecordingStore
 
 RESERVED = ["_shardrel_sample_id", "_shardrel_source_id", "_shardrel_source_version", "_shardrel_split"]
@@ -218,11 +220,23 @@ def test_a_source_that_differs_from_its_snapshot_writes_nothing(
         dataset.publish(snapshot, source)
     assert caught.value.code == ErrorCode.SOURCE_MISMATCH
     assert {name: caught.value.context[name] for name in counts} == counts
-    (transition,) = set(dataset.store.list("objects/")) - before  # the pin
-    stored = dataset.store.read(transition, max_bytes=1 << 20)
-    assert stored is not None
-    assert b"payloadType" in stored.data
-    assert not read_gate(dataset.store, dataset.dataset).body.candidates
+    for key in set(dataset.store.list("objects/")) - before:  # the pin, and its end
+        stored = dataset.store.read(key, max_bytes=1 << 20)
+        assert stored is not None
+        assert b"payloadType" in stored.data
+    body = read_gate(dataset.store, dataset.dataset).body
+    assert (body.candidates, body.publications) == ({}, {})
+
+
+def test_a_refusal_keeps_the_pin_of_an_interrupted_run(dataset: Publishing, source: Path) -> None:
+    snapshot = dataset.snapshot(source)
+    write_source(source, records_table(499))
+    options = PublishOptions(shards=2)
+    call = Call(signers=[dataset.keys["publisher"]], recorded_at=NOW, operation_id=None, pending=None)
+    begin_publication(dataset.store, dataset.dataset, options.publication(snapshot), snapshot, call)
+    with pytest.raises(RefusedError):
+        dataset.publish(snapshot, source, options=options)
+    assert set(read_gate(dataset.store, dataset.dataset).body.publications) == {options.publication(snapshot)}
 
 
 def test_another_schema_is_refused(dataset: Publishing, source: Path) -> None:
