@@ -8,7 +8,7 @@ from collections.abc import Callable
 import typer
 
 from shardrel.cli.output import write_error
-from shardrel.errors import ErrorCode, ShardrelError
+from shardrel.errors import ErrorCode, ShardrelError, UnavailableError
 
 # Typer keeps its error classes private and moves them around; this is the base of the ones about the call.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
@@ -32,10 +32,16 @@ def guarded(action: Callable[[], int], *, as_json: bool) -> int:
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("shardrel: interrupted; the same command goes on where it stopped\n")
         return INTERRUPTED
+    except OSError as err:
+        # A full disk or a folder without rights: nobody's bug, and the same command may work later.
+        reason = os.strerror(err.errno) if err.errno else type(err).__name__
+        context = {"file": str(err.filename)} if err.filename else {}
+        write_error(ErrorCode.STORE_UNAVAILABLE.value, f"this machine refuses: {reason}", context, as_json=as_json)
+        _trace_if_asked()
+        return UnavailableError.exit_status
     except Exception as err:  # noqa: BLE001 (the border: what nobody foresaw is a bug of ours, said without a traceback)
-        context = {"type": type(err).__name__}
         hint = "a bug of ours; set SHARDREL_DEBUG=1 for the traceback"
-        write_error(ErrorCode.INTERNAL.value, hint, context, as_json=as_json)
+        write_error(ErrorCode.INTERNAL.value, hint, {"type": type(err).__name__}, as_json=as_json)
         _trace_if_asked()
         return 70
 

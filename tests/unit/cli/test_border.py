@@ -1,5 +1,6 @@
 """What a caller gets when something goes wrong: an exit status, one object or a few lines, never a traceback."""
 
+import errno
 import json
 from collections.abc import Callable
 
@@ -50,6 +51,13 @@ def test_what_nobody_foresaw_is_a_bug_without_its_words(
     shown = capsys.readouterr()
     assert json.loads(shown.out)["error"]["code"] == "internal.bug"
     assert "content of a sample" not in shown.out + shown.err
+
+
+def test_a_full_disk_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "/somewhere")
+    assert guarded(raising(full), as_json=True) == 3
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["code"], error["context"]) == ("store.unavailable", {"file": "/somewhere"})
 
 
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
