@@ -68,7 +68,11 @@ def raised_as() -> dict[str, set[str]]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in known and node.args:
                 code = node.args[0]
-                if isinstance(code, ast.Attribute) and isinstance(code.value, ast.Name) and code.value.id == "ErrorCode":
+                if (
+                    isinstance(code, ast.Attribute)
+                    and isinstance(code.value, ast.Name)
+                    and code.value.id == "ErrorCode"
+                ):
                     found[ErrorCode[code.attr].value].add(node.func.id)
     return found
 
