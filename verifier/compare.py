@@ -15,6 +15,7 @@ import pyarrow.types as pt
 
 from shardrel.canonical.sha import Bytes32
 from shardrel.errors import ErrorCode
+from verifier.align import aligned
 from verifier.leaves import canonical_order, codes, plain
 from verifier.parts import Listed
 from verifier.runs import Run, joined_context
@@ -85,12 +86,12 @@ def compare(declared: Listed, seen: Seen, snapshot: str, shard_id: Callable[[int
         snapshot: Subject of what is missing.
         shard_id: Name of a shard by its number, the subject of everything else.
     """
-    at = pc.fill_null(pc.index_in(seen.ids, value_set=declared.ids), -1).to_numpy().astype(np.int64)
-    if (order := _inverse(at, len(declared))) is not None:
-        if _same(declared, seen, at, order):
+    if (order := aligned(declared.ids, seen.ids)) is not None:
+        if _same(declared, seen, order):
             return Compared(seen=_as_declared(declared, seen, order), spots=[])
-        seen, at = seen.ordered(order), np.arange(len(declared))
-        return Compared(seen=seen, spots=list(_substituted(declared, seen, at, shard_id)))
+        seen = seen.ordered(order)
+        return Compared(seen=seen, spots=list(_substituted(declared, seen, np.arange(len(declared)), shard_id)))
+    at = pc.fill_null(pc.index_in(seen.ids, value_set=declared.ids), -1).to_numpy().astype(np.int64)
     seen_order = canonical_order(seen.ids, seen.context, seen.content)
     seen, at = seen.ordered(seen_order), at[seen_order]
     spots = [*_missing(declared, at, snapshot), *_spots(ErrorCode.MEMBER_EXTRA, at < 0, seen, shard_id)]
@@ -98,19 +99,12 @@ def compare(declared: Listed, seen: Seen, snapshot: str, shard_id: Callable[[int
     return Compared(seen=seen, spots=[*spots, *_substituted(declared, seen, at, shard_id)])
 
 
-def _inverse(at: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64] | None:
-    """Order that puts the seen tuples beside the declared ones, when they match one to one."""
-    if len(at) != count or (count and at.min() < 0):
-        return None
-    order = np.full(count, -1, np.int64)
-    order[at] = np.arange(count)
-    return None if count and order.min() < 0 else order
-
-
-def _same(declared: Listed, seen: Seen, at: npt.NDArray[np.int64], order: npt.NDArray[np.int64]) -> bool:
+def _same(declared: Listed, seen: Seen, order: npt.NDArray[np.int64]) -> bool:
     """Whether tuples whose sample ids match one to one are equal; the usual case, without moving strings."""
     if not np.array_equal(_words(_rows(seen.content, order)), _words(declared.content)):
         return False
+    at = np.empty(len(order), np.int64)
+    at[order] = np.arange(len(order))
     pairs = zip(seen.context, declared.context, strict=True)
     return not any(differing(have, want, at).any() for have, want in pairs)
 

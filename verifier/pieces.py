@@ -19,7 +19,6 @@ Mask = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 
 _NOTHING = pa.scalar(b"", pa.binary())
-_WORDS = {1: "u1", 2: "<u2", 4: "<u4", 8: "<u8"}
 MAX_WOVEN_BYTES = 2**31 - 1
 # Longer values are moved faster one by one than as part of a matrix.
 _EVEN = 256
@@ -142,20 +141,31 @@ def _column(count: int, group: list[Piece]) -> Any:
 
 
 def _matrix(count: int, fixed: list[Fixed]) -> Bytes:
-    total = sum(piece.width for piece in fixed)
+    widths = [piece.width for piece in fixed]
+    total = sum(widths)
     check_bound(count * total)
-    matrix = np.empty((count, total), np.uint8)
+    # All constants at once, then each column of values as whole items: many times as fast as byte by byte.
+    matrix = np.tile(_template(fixed, total), (count, 1))
+    if not count:
+        return matrix
+    at = 0
+    for piece, width in zip(fixed, widths, strict=True):
+        if piece.values.ndim == 2 and width:
+            item = np.dtype(f"V{width}")
+            column = np.ndarray((count,), item, matrix, at, (total,))
+            column[:] = np.ascontiguousarray(piece.values).view(item).ravel()
+        at += width
+    return matrix
+
+
+def _template(fixed: list[Fixed], total: int) -> Bytes:
+    row = np.zeros(total, np.uint8)
     at = 0
     for piece in fixed:
-        word = _WORDS.get(piece.width)
-        if piece.values.ndim == 2 and word and count:
-            # A strided column of unaligned words: five times as fast as copying bytes.
-            target = np.ndarray((count,), word, matrix, at, (total,))
-            target[:] = piece.values.view(word).ravel()
-        else:
-            matrix[:, at : at + piece.width] = piece.values
+        if piece.values.ndim == 1:
+            row[at : at + piece.width] = piece.values
         at += piece.width
-    return matrix
+    return row
 
 
 def _without_absent(matrix: Bytes, fixed: list[Fixed]) -> Any:
