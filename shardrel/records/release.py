@@ -82,7 +82,7 @@ class Compression(Record, frozen=True, kw_only=True):
     """Codec of the pages."""
 
     codec: Literal["zstd", "snappy", "gzip", "lz4", "none"]
-    level: int | None
+    level: Annotated[int, msgspec.Meta(ge=-131_072, le=22)] | None
 
 
 class Sharding(Record, frozen=True, kw_only=True):
