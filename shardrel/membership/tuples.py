@@ -64,7 +64,7 @@ def member_leaves(members: Members, schema_digest: bytes) -> Bytes32:
 
 def member_set_digest(leaves: Bytes32) -> bytes:
     """Digest of one shard's members: its leaves in canonical order of their tuples."""
-    return domain_hash(Domain.MEMBER, u64(len(leaves)), leaves.tobytes())
+    return domain_hash(Domain.MEMBER, u64(len(leaves)), np.ascontiguousarray(leaves).reshape(-1).data)
 
 
 def _prefixed(column: Any, tail: bytes = b"") -> list[Any]:
