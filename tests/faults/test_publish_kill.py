@@ -42,7 +42,10 @@ def objects(store: Path) -> dict[Path, tuple[int, int]]:
     return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in files}
 
 
-@pytest.mark.parametrize(("when", "k"), POINTS)
+OTHERS = [(when, k) for k in range(1, WRITES + 1) for when in ("before", "after") if (when, k) not in POINTS]
+
+
+@pytest.mark.parametrize(("when", "k"), [*POINTS, *(pytest.param(*point, marks=pytest.mark.slow) for point in OTHERS)])
 def test_a_killed_publish_goes_on(
     ready: tuple[Path, Publishing, str, Path, str], tmp_path: Path, when: str, k: int
 ) -> None:
