@@ -101,8 +101,11 @@ def text_hits(selectors: Selectors, columns: Iterable[Any]) -> Mask | None:
     """Members one of whose text columns has a text digest that a selector names; None without such selectors."""
     if not selectors.texts:
         return None
-    masks = [matching_rows(plain(column), selectors.texts) for column in columns]
-    return np.logical_or.reduce(masks) if masks else None
+    hits: Mask | None = None
+    for column in columns:
+        mask: Mask = matching_rows(plain(column), selectors.texts)
+        hits = mask if hits is None else hits | mask
+    return hits
 
 
 def _in(values: Any, wanted: frozenset[str] | set[str]) -> Mask:

@@ -44,6 +44,29 @@ def content_type(schema: rs.RecordSchema) -> bytes:
     return domain_hash(Domain.TYPE, json.encode(bare))
 
 
+def is_sound(schema: rs.RecordSchema) -> bool:
+    """Whether a record schema that somebody else wrote is one that Arrow types can give."""
+    return _sound_fields(schema.fields, 0)
+
+
+def _sound_fields(fields: tuple[rs.Field, ...], depth: int) -> bool:
+    return len({field.name for field in fields}) == len(fields) and all(_sound(field, depth) for field in fields)
+
+
+def _sound(place: rs.Field | rs.Slot, depth: int) -> bool:
+    inner = depth + 1
+    match place.type:
+        case rs.NullType():
+            return place.nullable
+        case rs.ListType(element=element):
+            return inner <= MAX_DEPTH and _sound(element, inner)
+        case rs.StructType(fields=fields):
+            return inner <= MAX_DEPTH and _sound_fields(fields, inner)
+        case rs.MapType(key=key, value=value):
+            return inner <= MAX_DEPTH and not key.nullable and _sound(key, inner) and _sound(value, inner)
+    return True
+
+
 def _bare_field(field: rs.Field) -> rs.Field:
     return rs.Field(name=field.name, nullable=True, type=_bare_type(field.type), extension=None)
 

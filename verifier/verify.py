@@ -32,6 +32,7 @@ from verifier.pool import in_order
 from verifier.provenance import check_provenance
 from verifier.report import Subject, report_of, summary_of
 from verifier.runs import Runs
+from verifier.schema import is_sound
 from verifier.shard import Scan, examine
 from verifier.tally import Spot, Tally
 
@@ -170,9 +171,13 @@ def _manifest_spots(root: str, release: Release, gate: GateView) -> Sequence[Spo
 
 def _declared(store: Store, release: Release, tally: Tally) -> _Declared:
     objects = release.objects
+    schema = _named(store, objects.record_schema, RecordSchema, tally)
+    if schema is not None and not is_sound(schema):
+        tally.add([Spot(code=ErrorCode.RECORD_SCHEMA, subject=objects.record_schema.digest, detail="it is not sound")])
+        schema = None
     return _Declared(
         snapshot=_named(store, objects.snapshot, Snapshot, tally),
-        schema=_named(store, objects.record_schema, RecordSchema, tally),
+        schema=schema,
         index=_named(store, objects.member_index, MemberIndex, tally),
     )
 

@@ -42,7 +42,9 @@ def test_the_verifier_encodes_every_vector(vector: Vector) -> None:
 def test_the_verifier_agrees_with_the_reference(table: Any) -> None:
     assert _encodings(table) == reference_rows.encodings(table)
     found = schema.record_schema(table.schema)
-    assert [row.tobytes() for row in rows.content_digests(found, table).digests] == reference_rows.content_digests(table)
+    assert [row.tobytes() for row in rows.content_digests(found, table).digests] == reference_rows.content_digests(
+        table
+    )
 
 
 @settings(deadline=None, max_examples=80, suppress_health_check=_SLOW)
@@ -53,7 +55,9 @@ def test_both_encoders_agree_whatever_the_clothes(data: st.DataObject) -> None:
     own, other = schema.record_schema(table.schema), publisher_schema.record_schema(table.schema)
     assert own == other
     assert schema.content_type(own) == publisher_schema.content_type(other)
-    assert rows.content_digests(own, table).digests.tobytes() == RowEncoder(other).content_digests(table).digests.tobytes()
+    assert (
+        rows.content_digests(own, table).digests.tobytes() == RowEncoder(other).content_digests(table).digests.tobytes()
+    )
     assert _encodings(table) == reference_rows.encodings(plain)
 
 

@@ -87,7 +87,7 @@ def test_every_difference_is_counted_once(
     for spot in result.spots:
         counted[spot.code] += spot.count
     assert counted == expected(declared, found)
-    order = [one for one in zip(*_columns(result.seen), strict=True)]
+    order = list(zip(*_columns(result.seen), strict=True))
     assert order == sorted(order)
 
 

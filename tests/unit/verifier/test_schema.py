@@ -1,0 +1,119 @@
+"""Arrow schemas as record schemas: what is refused, what is one, and schemas that others wrote."""
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.records import schema as rs
+from verifier.physical import fits, physical_type
+from verifier.schema import MAX_DEPTH, content_type, is_sound, record_schema
+
+INT = rs.IntType(bits=8, signed=True)
+
+
+def of(kind: Any, **options: Any) -> rs.RecordSchema:
+    """Record schema of one column."""
+    return record_schema(pa.schema([pa.field("c", kind, **options)]))
+
+
+def nested(levels: int) -> Any:
+    """A list of lists."""
+    kind = pa.int8()
+    for _ in range(levels):
+        kind = pa.list_(kind)
+    return kind
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.struct([]),
+        pa.month_day_nano_interval(),
+        pa.sparse_union([pa.field("a", pa.int8())]),
+        pa.list_(pa.dense_union([pa.field("a", pa.int8())])),
+        nested(MAX_DEPTH + 1),
+    ],
+)
+def test_refused_types(kind: Any) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        of(kind)
+    assert caught.value.code == ErrorCode.SCHEMA_UNSUPPORTED
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pa.schema([("a", pa.int8()), ("a", pa.int8())]),
+        pa.schema([("s", pa.struct([("a", pa.int8()), ("a", pa.int16())]))]),
+    ],
+)
+def test_a_name_twice_is_refused(schema: pa.Schema) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        record_schema(schema)
+    assert caught.value.code == ErrorCode.SCHEMA_DUPLICATE_FIELD
+
+
+def test_names_that_differ_by_case_or_by_a_dot_are_two() -> None:
+    kinds = [("a", pa.int8()), ("A", pa.int8()), ("s", pa.struct([("a", pa.int8())])), ("s.a", pa.int8())]
+    assert len(record_schema(pa.schema(kinds)).fields) == 4
+
+
+def test_labels_enter_the_schema_and_not_the_content_type() -> None:
+    plain = of(pa.list_(pa.int8()))
+    assert of(pa.list_(pa.int8(), 2)) != plain
+    assert content_type(of(pa.list_(pa.int8(), 2))) == content_type(plain)
+    assert content_type(of(pa.list_(pa.int8()), nullable=False)) == content_type(plain)
+    assert content_type(of(pa.uuid())) == content_type(of(pa.binary(16)))
+    zurich, utc, wall = (of(pa.timestamp("us", zone)) for zone in ("Europe/Zurich", "Zulu", None))
+    assert zurich != utc
+    assert content_type(zurich) == content_type(utc) != content_type(wall)
+
+
+def test_an_extension_is_read_from_the_type_and_from_the_metadata() -> None:
+    registered = of(pa.uuid())
+    declared = of(pa.binary(16), metadata={"ARROW:extension:name": "arrow.uuid", "ARROW:extension:metadata": ""})
+    assert registered == declared
+    assert registered.fields[0].extension == rs.Extension(name="arrow.uuid", parameters="")
+    assert of(pa.binary(16), metadata={"anything": "else"}) == of(pa.binary(16))
+
+
+def slot(kind: rs.LogicalType, nullable: bool = True) -> rs.Slot:
+    """A place for values."""
+    return rs.Slot(nullable=nullable, type=kind)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        rs.MapType(key=slot(INT), value=slot(INT)),
+        rs.ListType(element=slot(rs.NullType(), nullable=False), size=None),
+        rs.StructType(fields=(rs.Field(name="a", nullable=True, type=INT),) * 2),
+    ],
+)
+def test_schemas_that_no_arrow_schema_gives_are_not_sound(kind: rs.LogicalType) -> None:
+    assert not is_sound(rs.RecordSchema(fields=(rs.Field(name="c", nullable=True, type=kind),)))
+
+
+def test_depth_is_bounded_in_schemas_of_others_too() -> None:
+    assert is_sound(of(nested(MAX_DEPTH)))
+    deeper = rs.ListType(element=slot(of(nested(MAX_DEPTH)).fields[0].type), size=None)
+    assert not is_sound(rs.RecordSchema(fields=(rs.Field(name="c", nullable=True, type=deeper),)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (pa.list_(pa.int8(), 2), [[1, 2], None], [[1, 2], [1]]),
+        (pa.list_(pa.list_(pa.int8(), 1)), [[[1]], [], None], [[[1], [1, 2]]]),
+        (pa.struct([("x", pa.list_(pa.int8(), 1))]), [{"x": [1]}, None], [{"x": []}]),
+        (pa.map_(pa.string(), pa.list_(pa.int8(), 1)), [[("k", [1])]], [[("k", [1, 2])]]),
+        (pa.binary(0), [b"", None], [b"x"]),
+    ],
+)
+def test_values_that_only_the_physical_type_allows(kind: Any, good: list[Any], bad: list[Any]) -> None:
+    logical = of(kind).fields[0].type
+    physical = physical_type(logical)
+    assert fits(logical, pa.array(good, physical))
+    assert not fits(logical, pa.array(bad, physical))
