@@ -1,6 +1,6 @@
 """``make bench``: all ratios in one run, written to ``benchmarks/results.json``.
 
-    python -m benchmarks.run [--quick] [--only NAME ...]
+python -m benchmarks.run [--quick] [--only NAME ...]
 """
 
 import argparse
@@ -74,7 +74,12 @@ def main() -> None:
     options = parser.parse_args()
     wanted = options.only or ["tokens", "small", "memory"]
     shards, count = (4, 3) if options.quick else (SHARDS, 7)
-    results: dict[str, object] = {"machine": machine(), "versions": _versions(), "commit": _commit(), "threads": THREADS}
+    results: dict[str, object] = {
+        "machine": machine(),
+        "versions": _versions(),
+        "commit": _commit(),
+        "threads": THREADS,
+    }
     for kind in ("tokens", "small"):
         if kind in wanted:
             with tempfile.TemporaryDirectory(prefix="shardrel-bench-") as name:
