@@ -79,7 +79,9 @@ def write_shard(
     """
     data = memoryview(encode_shard(gather(staged, records), serializer, compression))
     descriptor, already = put(store, data, PARQUET)
-    logical = domain_hash(Domain.STREAM, content_type, u64(len(records)), rows_of(staged.digests, records).reshape(-1).data)
+    logical = domain_hash(
+        Domain.STREAM, content_type, u64(len(records)), rows_of(staged.digests, records).reshape(-1).data
+    )
     shard = Shard(
         id=shard_id(number, shards),
         media_type=PARQUET,
