@@ -110,11 +110,9 @@ def text_hits(selectors: Selectors, columns: Iterable[Any]) -> Mask | None:
 
 def _in(values: Any, wanted: frozenset[str] | set[str]) -> Mask:
     chosen = pa.array(sorted(wanted), pa.string())
-    if pt.is_dictionary(values.type):
-        entries: Mask = pc.is_in(values.dictionary, value_set=chosen).to_numpy(zero_copy_only=False)
-        return entries[codes(values)]
-    found: Mask = pc.is_in(values, value_set=chosen).to_numpy(zero_copy_only=False)
-    return found
+    folded = pt.is_dictionary(values.type)
+    found: Mask = pc.is_in(values.dictionary if folded else values, value_set=chosen).to_numpy(zero_copy_only=False)
+    return np.asarray(found[codes(values)] if folded else found, np.bool_)
 
 
 def _content_in(content: Bytes32, wanted: npt.NDArray[np.uint8]) -> Mask:

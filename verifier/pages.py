@@ -14,6 +14,7 @@ MAX_DEPTH = 8
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
 _NUMBERS = frozenset((_I16, _I32, _I64))
 _DICTIONARY_PAGE = 2
+_FRONT_CODED = 7
 
 
 class BrokenPagesError(ValueError):
@@ -26,6 +27,7 @@ class Page:
 
     Attributes:
         values: Values that it declares, nulls included; 0 for a dictionary page.
+        front_coded: Its values are written as what differs from the one before (DELTA_BYTE_ARRAY).
         crc: Declared checksum of the compressed bytes, None where there is none.
     """
 
@@ -34,6 +36,7 @@ class Page:
     uncompressed: int
     values: int
     dictionary: bool
+    front_coded: bool
     crc: int | None
 
 
@@ -64,12 +67,17 @@ def _page(header: dict[int, Any], start: int) -> Page:
     sizes = (header.get(2), header.get(3))
     if not all(isinstance(size, int) and size >= 0 for size in sizes) or not isinstance(header.get(1), int):
         raise BrokenPagesError("a page header lacks its sizes")
-    inner = header.get(5) or header.get(8) or {}
-    values = inner.get(1, 0) if isinstance(inner, dict) else 0
+    # Data page headers of both versions: their encodings are fields 2 and 4.
+    inner, encoding = (header.get(5), 2) if header.get(5) else (header.get(8) or {}, 4)
+    if not isinstance(inner, dict):
+        raise BrokenPagesError("a page header has a field of another type")
+    values = inner.get(1, 0)
     crc = header.get(4)
     if not isinstance(values, int) or values < 0 or not isinstance(crc, int | None):
         raise BrokenPagesError("a page header has a field of another type")
-    return Page(start, header[3], header[2], values, header[1] == _DICTIONARY_PAGE, crc)
+    return Page(
+        start, header[3], header[2], values, header[1] == _DICTIONARY_PAGE, inner.get(encoding) == _FRONT_CODED, crc
+    )
 
 
 class _Reader:

@@ -145,6 +145,15 @@ def test_a_small_dictionary_of_huge_values_is_never_unfolded() -> None:
     assert declared + SLACK_BYTES < 3000 * 1_000_000
 
 
+def test_only_the_first_column_may_be_front_coded() -> None:
+    table = pa.table({"id": ["a", "ab"], "s": ["b", "bc"]})
+    first, second = (written(table, use_dictionary=False, column_encoding={n: "DELTA_BYTE_ARRAY"}) for n in ("id", "s"))
+    assert opened(first, table).metadata.num_rows == 2
+    assert refusal(second, table) == ErrorCode.PARQUET_EXPANSION
+    newer = written(table, use_dictionary=False, column_encoding={"s": "DELTA_BYTE_ARRAY"}, data_page_version="2.0")
+    assert refusal(newer, table) == ErrorCode.PARQUET_EXPANSION
+
+
 def test_lists_that_hold_more_values_than_bytes_were_declared() -> None:
     bomb = pa.table({"l": pa.array([[None] * 100_000], pa.list_(pa.null()))})
     assert refusal(written(bomb), bomb, limits(1, 1000, 0, 1)) == ErrorCode.PARQUET_EXPANSION
