@@ -55,7 +55,7 @@ def region_bytes(tensor: torch.Tensor, box: Box) -> bytes:
 
 def replica_digest(captured: CapturedState) -> Digest:
     """Digest of everything that this rank holds: trees, names, shapes, types and every element."""
-    hashes = [hashlib.sha256(memoryview(_elements(tensor))).hexdigest() for tensor in captured.tensors]
+    hashes = [hashlib.sha256(_elements(tensor).data).hexdigest() for tensor in captured.tensors]
     described = [[spec.name, list(spec.shape), spec.dtype] for spec in captured.specs]
     return Digest("sha256:" + hashlib.sha256(json.encode([captured.trees, described, hashes])).hexdigest())
 

@@ -1,12 +1,8 @@
 """A run in a gate: admitted for real, with attestations signed by test keys."""
 
-from shardrel.gate import admit, runs
-from shardrel.gate.call import perform
-from shardrel.gate.facts import Evidence, LogFacts
+from shardrel.gate import admit, fence, runs
 from shardrel.gate.view import read_gate
-from shardrel.records.fence import TombstoneChunk, TombstoneEntry
-from shardrel.records.transition import AdvanceFence
-from shardrel.store.objects import put_record, unversioned
+from shardrel.records.fence import TombstoneEntry
 from shardrel.store.port import Store
 from tests.support.gates import DATASET, a_report, attach_report, attest, call, new_gate, stage
 
@@ -32,10 +28,9 @@ def renew_run(store: Store, run: str) -> None:
     runs.renew(store, DATASET, run, call())
 
 
-def advance_tombstones(store: Store, sequence: int) -> None:
-    """Take one deletion, which closes every permit."""
-    fence = read_gate(store, DATASET).body.tombstones
-    entry = TombstoneEntry(
+def a_deletion(sequence: int) -> TombstoneEntry:
+    """A tombstone of a sample that no release has."""
+    return TombstoneEntry(
         sequence=sequence,
         sample_id=f"gone-{sequence}",
         source_id=None,
@@ -43,8 +38,8 @@ def advance_tombstones(store: Store, sequence: int) -> None:
         content_digest=None,
         reason=None,
     )
-    chunk = TombstoneChunk(kind="tombstones", previous=fence.log, entries=(entry,))
-    log = unversioned(put_record(store, chunk))
-    request = AdvanceFence(fence="tombstones", first=sequence, last=sequence, previous=fence.log, log=log)
-    facts = LogFacts(previous=fence.log, log=log, first=sequence, last=sequence)
-    perform(store, DATASET, request, call(), lambda _: Evidence(signers=frozenset(), log=facts))
+
+
+def advance_tombstones(store: Store, sequence: int) -> None:
+    """Take one deletion, which closes every permit."""
+    fence.advance(store, DATASET, "tombstones", [a_deletion(sequence)], call())

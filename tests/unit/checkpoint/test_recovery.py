@@ -238,8 +238,9 @@ def with_regions(manifest: CheckpointManifest, change: Callable[[list[Any]], lis
         (lambda regions: [msgspec.structs.replace(regions[0], attempt="late"), regions[1]], ErrorCode.CHECKPOINT_CUT),
         (lambda regions: [msgspec.structs.replace(regions[0], start=8), regions[1]], ErrorCode.CHECKPOINT_BYTES),
         (lambda regions: [msgspec.structs.replace(regions[0], elements=1), regions[1]], ErrorCode.CHECKPOINT_BYTES),
+        (lambda regions: [msgspec.structs.replace(regions[0], digest=ROOT), regions[1]], ErrorCode.CHECKPOINT_BYTES),
     ],
-    ids=["gap", "overlap", "step", "attempt", "range", "elements"],
+    ids=["gap", "overlap", "step", "attempt", "range", "elements", "digest"],
 )
 def test_an_admitted_but_unsound_manifest_is_passed_over(
     store: MemoryStore, change: Callable[[list[Any]], list[Any]], code: ErrorCode

@@ -11,7 +11,7 @@ from shardrel.checkpoint.group import Group
 from shardrel.data.cache import ShardCache
 from shardrel.digest import raw_digest
 from shardrel.errors import ErrorCode, RunFailedError
-from shardrel.gate import runs
+from shardrel.gate import fence, runs
 from shardrel.gate.view import read_gate
 from shardrel.store.layout import object_key, run_key
 from shardrel.store.memory import MemoryStore
@@ -21,6 +21,7 @@ from shardrel.train.pin import PinnedRun, TrainPlan
 from tests.support.faulty_store import Fault, FaultyStore, Rule
 from tests.support.ranks import all_good, failures, run_ranks
 from tests.support.recording_store import RecordingStore
+from tests.support.runs import a_deletion
 from tests.support.training import TrainingWorld, training_world
 
 PLAN = TrainPlan(columns=("text", "number"), global_batch=8, seed=1, block_shards=2)
@@ -144,6 +145,13 @@ def test_an_unknown_and_an_ended_run_are_refused(world: TrainingWorld, tmp_path:
     assert {f.code for f in failures(join_on(world, tmp_path, 2, run="other"))} == {ErrorCode.GATE_NO_RUN}
     runs.finish(world.store, world.dataset, world.run, world.call())
     assert {f.code for f in failures(join_on(world, tmp_path, 2))} == {ErrorCode.GATE_RUN_ENDED}
+
+
+def test_a_run_whose_permit_a_fence_closed_is_not_joined(world: TrainingWorld, tmp_path: Path) -> None:
+    fence.advance(world.store, world.dataset, "tombstones", [a_deletion(1)], world.call())
+    results = failures(join_on(world, tmp_path, 2))
+    assert {failure.code for failure in results} == {ErrorCode.PERMIT_CLOSED}
+    assert all("tombstones" in failure.message for failure in results)
 
 
 def test_a_missing_run_record_is_made_again_from_the_history(tmp_path: Path) -> None:
