@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from shardrel.canonical import json
 from shardrel.checkpoint import commits
 from shardrel.checkpoint.group import SoloGroup
 from shardrel.checkpoint.load import load
@@ -175,6 +176,23 @@ def test_after_an_unknown_outcome_every_rank_stops_and_the_next_save_goes_on(
     restored = all_good(load_on(store))[0]
     assert restored is not None
     assert (restored.generation, restored.cut.step, restored.passed_over) == (saved.generation, 3, ())
+
+
+@pytest.mark.parametrize(
+    "change", [{"root": a_root("another")}, {"run_id": "run-2"}, {"generation": 7}], ids=["root", "run", "generation"]
+)
+def test_a_record_of_something_else_under_the_next_name_is_not_helped(
+    store: MemoryStore, change: dict[str, Any]
+) -> None:
+    all_good(save_on(store, 1))
+    first = read_commit(store, RUN, 0)
+    assert first is not None
+    strange = msgspec.structs.replace(first.record, **{"generation": 1, "parent": first.digest, **change})
+    store.create(commit_key(RUN, 1), json.encode(strange))
+    restored = all_good(load_on(store))[0]
+    assert restored is not None
+    assert (restored.generation, restored.helped) == (0, False)
+    assert the_codes(save_on(store, 2, 2)) == {ErrorCode.GATE_CHECKPOINT_ORDER}
 
 
 @pytest.mark.parametrize(
