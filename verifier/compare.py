@@ -181,13 +181,14 @@ def index_mismatches(listed: Listed, seen: Seen) -> int:
     """Entries of a member index that are not what was seen, both in canonical order."""
     if len(listed) != len(seen) or listed.places is None:
         return max(abs(len(listed) - len(seen)), 1)
-    wrong = pc.not_equal(listed.ids, seen.ids).to_numpy(zero_copy_only=False)
-    wrong |= (_words(listed.content) != _words(seen.content)).any(axis=1)
-    wrong |= (listed.places[0] != seen.shards) | (listed.places[1] != seen.rows)
     place = np.arange(len(seen))
-    for have, want in zip(listed.context, seen.context, strict=True):
-        wrong |= differing(have, want, place)
-    return int(np.count_nonzero(wrong))
+    contexts = [differing(have, want, place) for have, want in zip(seen.context, listed.context, strict=True)]
+    moved = (listed.places[0] != seen.shards) | (listed.places[1] != seen.rows)
+    if listed.ids.equals(seen.ids) and np.array_equal(_words(listed.content), _words(seen.content)):
+        return int(np.count_nonzero(np.logical_or.reduce([moved, *contexts])))
+    wrong = pc.not_equal(listed.ids, seen.ids).to_numpy(zero_copy_only=False)
+    content = (_words(listed.content) != _words(seen.content)).any(axis=1)
+    return int(np.count_nonzero(np.logical_or.reduce([wrong, content, moved, *contexts])))
 
 
 def _rows(matrix: Bytes32, order: npt.NDArray[np.int64]) -> Bytes32:
