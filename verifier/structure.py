@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shardrel.errors import ErrorCode
+from shardrel.sources.parquet_footer import check_size_statistics
+from shardrel.sources.thrift import ThriftError
 from verifier import pages
 
 MAGIC = b"PAR1"
@@ -73,6 +75,7 @@ def open_file(data: bytes, bounds: Limits, expected: pa.Schema, *, checksums: bo
     except (pa.ArrowException, OSError, ValueError) as err:
         raise FlawError(ErrorCode.PARQUET_FOOTER, "the footer does not parse") from err
     _check_schema(file, schema, expected)
+    _check_statistics(data[footer_start:-8], file.schema)
     _check_rows(metadata, bounds)
     chunks = list(_chunks(metadata))
     _check_layout(chunks, footer_start)
@@ -109,6 +112,14 @@ def _check_schema(file: Any, schema: pa.Schema, expected: pa.Schema) -> None:
         raise FlawError(
             ErrorCode.RECORD_SCHEMA, f"{len(wrong)} columns have another type, the first is column {wrong[0]}"
         )
+
+
+def _check_statistics(footer: bytes, schema: Any) -> None:
+    """Before any column chunk is asked for: pyarrow ends the process over statistics that contradict the schema."""
+    try:
+        check_size_statistics(footer, schema)
+    except (ThriftError, UnicodeDecodeError) as err:
+        raise FlawError(ErrorCode.PARQUET_FOOTER, "the footer contradicts itself") from err
 
 
 def _same(have: pa.Field, want: pa.Field) -> bool:
