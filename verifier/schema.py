@@ -99,25 +99,37 @@ def _slot(field: pa.Field, depth: int, nullable: bool | None = None) -> rs.Slot:
 
 
 def _place(field: pa.Field, depth: int) -> tuple[rs.LogicalType, rs.Extension | None]:
-    declared = exported_metadata(field)
-    extension = None
-    if _NAME_KEY in declared:
-        try:
-            name = declared[_NAME_KEY].decode()
-        except UnicodeDecodeError as err:
-            raise _unsupported(field.name) from err
-        extension = rs.Extension(name=name, parameters=declared.get(_METADATA_KEY, b"").hex())
-    return _logical(field.type, field.name, depth), extension
+    """What the type itself declares counts before what the field's metadata declares."""
+    kind = _logical(field.type, field.name, depth)
+    declared = exported_metadata(_dressed(field.type)) or field.metadata or {}
+    return kind, _extension(declared, field.name)
 
 
-def exported_metadata(field: pa.Field) -> dict[bytes, bytes]:
-    """Metadata of a field as other Arrow readers would see it: a registered extension type shows as its declaration.
+def _extension(declared: dict[bytes, bytes], name: str) -> rs.Extension | None:
+    if _NAME_KEY not in declared:
+        return None
+    try:
+        called = declared[_NAME_KEY].decode()
+    except UnicodeDecodeError as err:
+        raise _unsupported(name) from err
+    return rs.Extension(name=called, parameters=declared.get(_METADATA_KEY, b"").hex())
+
+
+def _dressed(kind: Any) -> Any:
+    """The type that a dictionary or run-end encoding holds, with its extension."""
+    while pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
+        kind = kind.value_type
+    return kind
+
+
+def exported_metadata(kind: Any) -> dict[bytes, bytes]:
+    """The declaration of a registered extension type, as other Arrow readers would see it; nothing of any other type.
 
     pyarrow has no call for the parameters of the types that Arrow itself registers, the C data interface has.
     """
-    if not (field.metadata or isinstance(field.type, pa.BaseExtensionType)):
+    if not isinstance(kind, pa.BaseExtensionType):
         return {}
-    capsule = field.__arrow_c_schema__()
+    capsule = pa.field("", kind).__arrow_c_schema__()
     pointer = _capsule_pointer(capsule, b"arrow_schema")
     at = ctypes.cast(pointer, ctypes.POINTER(ctypes.c_void_p))[2]  # struct ArrowSchema: format, name, metadata
     if not at:
@@ -139,7 +151,7 @@ _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 def _logical(kind: Any, name: str, depth: int) -> rs.LogicalType:
     if isinstance(kind, pa.BaseExtensionType):
-        if isinstance(kind.storage_type, pa.BaseExtensionType):
+        if isinstance(_dressed(kind.storage_type), pa.BaseExtensionType):
             raise _unsupported(name)
         return _logical(kind.storage_type, name, depth)
     if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):

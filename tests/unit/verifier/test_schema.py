@@ -5,6 +5,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from shardrel.canonical import json
+from shardrel.canonical.schema import record_schema as publishers_schema
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records import schema as rs
 from verifier.physical import fits, physical_type
@@ -77,6 +79,59 @@ def test_an_extension_is_read_from_the_type_and_from_the_metadata() -> None:
     assert registered == declared
     assert registered.fields[0].extension == rs.Extension(name="arrow.uuid", parameters="")
     assert of(pa.binary(16), metadata={"anything": "else"}) == of(pa.binary(16))
+
+
+class Labelled(pa.ExtensionType):  # type: ignore[misc]
+    """An extension with parameters over any storage."""
+
+    def __init__(self, storage: Any) -> None:
+        super().__init__(storage, "test.labelled")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b"parameters"
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: Any, serialized: bytes) -> "Labelled":
+        return cls(storage)
+
+
+# Held here: pyarrow keeps only a weak reference to a type that Python defined.
+LABELLED = [Labelled(pa.string()), Labelled(pa.dictionary(pa.int8(), pa.string())), Labelled(pa.list_(pa.uuid()))]
+UUID = pa.dictionary(pa.int8(), pa.uuid())
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        pa.field("c", UUID),
+        pa.field("c", pa.run_end_encoded(pa.int32(), pa.uuid())),
+        pa.field("c", pa.run_end_encoded(pa.int32(), UUID)),
+        pa.field("c", pa.list_(UUID)),
+        pa.field("c", pa.struct([pa.field("a", UUID, nullable=False)])),
+        pa.field("c", pa.map_(pa.string(), UUID)),
+        pa.field("c", pa.dictionary(pa.int8(), LABELLED[0])),
+        pa.field("c", LABELLED[1]),
+        pa.field("c", LABELLED[2]),
+        pa.field("c", UUID, metadata={"ARROW:extension:name": "another"}),
+        pa.field("c", pa.uuid(), metadata={"ARROW:extension:name": "another", "ARROW:extension:metadata": "x"}),
+        pa.field("c", pa.string(), metadata={"ARROW:extension:name": "mine", "ARROW:extension:metadata": "x"}),
+    ],
+    ids=str,
+)
+def test_both_readings_find_the_same_extensions(field: pa.Field) -> None:
+    schema = pa.schema([field])
+    read = record_schema(schema)
+    assert read == publishers_schema(schema)
+    assert b'"extension":{"name"' in json.encode(read)
+
+
+@pytest.mark.parametrize("storage", [UUID, pa.run_end_encoded(pa.int32(), pa.uuid()), pa.uuid()], ids=str)
+def test_an_extension_over_an_extension_is_refused_by_both(storage: Any) -> None:
+    twice = Labelled(storage)
+    for read in (record_schema, publishers_schema):
+        with pytest.raises(InvalidInputError) as caught:
+            read(pa.schema([pa.field("c", twice)]))
+        assert caught.value.code == ErrorCode.SCHEMA_UNSUPPORTED
 
 
 def slot(kind: rs.LogicalType, nullable: bool = True) -> rs.Slot:
