@@ -45,7 +45,9 @@ _ASK_AGAIN = frozenset(
     }
 )
 _FINAL_404 = frozenset({"NoSuchBucket"})
+NO_CREDENTIALS = "NoCredentials"
 _DENIED_SENTENCES = {
+    NO_CREDENTIALS: "no usable credentials for the store were found",
     "RequestTimeTooSkewed": "the store refuses requests signed by this machine's clock: set the clock",
     "ExpiredToken": "the store's credentials have expired",
     "InvalidAccessKeyId": "the store does not know the access key",
@@ -98,6 +100,8 @@ def _error_of(answer: Answer) -> tuple[ErrorCode, str]:
         return ErrorCode.STORE_CONTENTION, "the store is busy and keeps asking to try again"
     if answer.meaning is Meaning.NOT_SENT:
         return ErrorCode.STORE_UNAVAILABLE, "no connection to the store's endpoint"
+    if answer.meaning is Meaning.FINAL and answer.status == 0:
+        return ErrorCode.STORE_UNAVAILABLE, "the store's AWS configuration does not work"
     if answer.status == 501:
         return ErrorCode.STORAGE_NOT_CONFORMANT, "the store does not implement conditional requests"
     return ErrorCode.STORE_UNAVAILABLE, _SENTENCES.get(answer.code, "the store does not answer as it should")

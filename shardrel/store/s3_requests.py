@@ -14,8 +14,8 @@ from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
 from shardrel import clock
-from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError, UnavailableError
-from shardrel.store.s3_answers import Answer, Meaning, interpret
+from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
+from shardrel.store.s3_answers import NO_CREDENTIALS, Answer, Meaning, interpret
 
 _NOT_SENT = (botocore.EndpointConnectionError, botocore.ConnectTimeoutError, botocore.ProxyConnectionError)
 _NO_ANSWER = (botocore.HTTPClientError, botocore.ConnectionError, botocore.IncompleteReadError, ResponseParserError)
@@ -88,7 +88,10 @@ class S3Requests:
         return True
 
     def call(self, operation: str, **params: Any) -> Any:
-        """One request: the client's reply, or an Answer. Each is signed anew."""
+        """One request: the client's reply, or an Answer. Each is signed anew.
+
+        Credentials that ran out are an answer too: only who knows what was sent before can say what it means.
+        """
         try:
             return getattr(self._client, operation)(Bucket=self.bucket, **params)
         except botocore.ClientError as err:
@@ -99,12 +102,10 @@ class S3Requests:
         except _NO_ANSWER as err:
             meaning = Meaning.NOT_SENT if "CERTIFICATE_VERIFY_FAILED" in str(err) else Meaning.SILENT
             return Answer(meaning=meaning, status=0, code=type(err).__name__)
-        except _NO_CREDENTIALS as err:
-            raise UnavailableError(ErrorCode.STORE_DENIED, "no usable credentials for the store were found") from err
+        except _NO_CREDENTIALS:
+            return Answer(meaning=Meaning.FINAL, status=0, code=NO_CREDENTIALS)
         except botocore.BotoCoreError as err:
-            raise UnavailableError(
-                ErrorCode.STORE_UNAVAILABLE, "the store's AWS configuration does not work", kind=type(err).__name__
-            ) from err
+            return Answer(meaning=Meaning.FINAL, status=0, code=type(err).__name__)
 
     def fetch(self, params: dict[str, str], max_bytes: int) -> tuple[Any, bytes] | Answer:
         """GET an object once: the client's reply and the whole body.

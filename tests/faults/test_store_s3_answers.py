@@ -3,11 +3,13 @@
 from collections.abc import Callable
 
 import pytest
+from botocore.exceptions import CredentialRetrievalError
 
 from shardrel.errors import ErrorCode, UnavailableError
 from shardrel.store.layout import commit_key, gate_key, run_key
 from shardrel.store.port import AlreadyPresent, Conflict, Lost, ObjectKey, Token, Unknown, Written
 from shardrel.store.s3 import S3Store
+from shardrel.store.s3_requests import connect
 from tests.support.fault_proxy import (
     Action,
     FaultProxy,
@@ -181,3 +183,40 @@ def test_denied_access_fails_at_once(plain: S3Store, proxy: FaultProxy, code: st
             call()
         assert failed.value.code is ErrorCode.STORE_DENIED
         assert len(proxy.sent(method)) == 1
+
+
+def without_credentials_for(operation: str, proxy: FaultProxy, *, skip: int = 0) -> S3Store:
+    """A store of its own whose credentials run out: the requests of one operation behind the first ``skip``."""
+    store = s3_store("plain", proxy.url)
+    client = connect(proxy.url, quick_settings())
+    left = [skip]
+
+    def run_out(**_: object) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise CredentialRetrievalError(provider="tests", error_msg="expired")
+
+    client.meta.events.register(f"before-sign.s3.{operation}", run_out)
+    bucket, _, prefix = store.url.removeprefix("s3://").partition("/")
+    return S3Store(bucket, prefix, client=client, settings=quick_settings())
+
+
+@pytest.mark.parametrize(
+    ("fault", "operation", "skip"), [(lose_answer, "HeadObject", 0), (lose_request, "PutObject", 1)]
+)
+def test_a_write_that_went_unanswered_stays_unknown_when_credentials_run_out(
+    proxy: FaultProxy, fault: Action, operation: str, skip: int
+) -> None:
+    store = without_credentials_for(operation, proxy, skip=skip)
+    proxy.on("PUT", fault)
+    assert isinstance(store.swap(STATE, b"1", None), Unknown)
+    again = without_credentials_for(operation, proxy, skip=skip)
+    proxy.on("PUT", fault)
+    assert isinstance(again.create(RECORD, b"1"), Unknown)
+
+
+def test_a_write_that_was_never_sent_is_denied_without_credentials(proxy: FaultProxy) -> None:
+    with pytest.raises(UnavailableError) as failed:
+        without_credentials_for("PutObject", proxy).swap(STATE, b"1", None)
+    assert failed.value.code == ErrorCode.STORE_DENIED
+    assert proxy.sent("PUT") == []
