@@ -120,13 +120,16 @@ class LocalStore:
                     os.rename(draft, name, src_dir_fd=tmp, dst_dir_fd=folder)
                 else:
                     os.link(draft, name, src_dir_fd=tmp, dst_dir_fd=folder, follow_symlinks=False)
-                folders.flush(folder)
             except FileExistsError:
                 return None
             except OSError as err:
                 if err.errno in _NOTHING_LANDED:
                     raise
                 return Unknown(folders.sentence(err))
+        try:
+            folders.flush(folder)
+        except OSError as err:  # whatever it is: the name is there, and may be gone after a crash
+            return Unknown(folders.sentence(err))
         return Written(version := _version(key, data), Token(version))
 
     @contextmanager

@@ -1,5 +1,6 @@
 """What is flushed to the disk, and when. A killed process cannot show it; only a lost machine would."""
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from shardrel.store.layout import gate_key, run_key
 from shardrel.store.local import LocalStore
-from shardrel.store.port import AlreadyPresent, Written
+from shardrel.store.port import AlreadyPresent, Unknown, Written
 
 STATE = gate_key("data")
 RECORD = run_key("run-1")
@@ -98,3 +99,28 @@ def test_a_delete_is_durable_when_it_answers(tmp_path: Path, events: list[tuple[
     events.clear()
     assert store.delete(RECORD, written.version)
     assert flushed((tmp_path / RECORD).parent) in events[events.index(("unlink", 0)) :]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+def test_a_name_that_may_not_be_durable_is_an_unknown_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """A full disk may show only when the folder is flushed; by then the new bytes have their name."""
+    store = LocalStore(tmp_path)
+    first = store.swap(STATE, b"1", None)
+    written = store.create(RECORD, b"1")
+    assert isinstance(first, Written)
+    assert isinstance(written, Written)
+    assert store.delete(RECORD, written.version)
+    folders = {(tmp_path / key).parent.stat().st_ino for key in (STATE, RECORD)}
+    fsync = os.fsync
+
+    def full(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino in folders:
+            raise OSError(number, os.strerror(number))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert isinstance(store.swap(STATE, b"2", first.token), Unknown)
+    assert isinstance(store.create(RECORD, b"2"), Unknown)
+    assert ((tmp_path / STATE).read_bytes(), (tmp_path / RECORD).read_bytes()) == (b"2", b"2")
