@@ -59,7 +59,6 @@ def declare(store: Store, dataset: str, operation: Operation) -> Intent:
                 ErrorCode.OUTCOME_CREATE,
                 "it is not known whether the intent was written; run the same command again",
                 reason=reason,
-                operationId=operation.operation_id,
             )
 
 

@@ -29,7 +29,7 @@ class _Held:
 
 @contextmanager
 def operation(folder: Path | None, subject: Any, given: str | None) -> Iterator[str]:
-    """The operation id to use inside of the block.
+    """The operation id to use inside of the block; errors that leave the outcome open carry it as ``operationId``.
 
     Args:
         folder: Where ids are kept; None keeps none.
@@ -39,6 +39,15 @@ def operation(folder: Path | None, subject: Any, given: str | None) -> Iterator[
     Effects: creates a file before the block; removes it after a known outcome, which is success or any
         error but ``OutcomeUnknownError`` and ``UnavailableError``.
     """
+    with _kept(folder, subject, given) as operation_id:
+        try:
+            yield operation_id
+        except (OutcomeUnknownError, UnavailableError) as err:
+            raise type(err)(err.code, err.message, **{**err.context, "operationId": operation_id}) from err
+
+
+@contextmanager
+def _kept(folder: Path | None, subject: Any, given: str | None) -> Iterator[str]:
     if given is not None or folder is None:
         yield check_name(given, "operation id") if given is not None else clock.fresh_id()
         return

@@ -77,9 +77,8 @@ def submit(
     Raises:
         RefusedError, NotFoundError, ConflictError, TrustError: the rule's refusal, with its code;
             ``gate.operation-reused``.
-        OutcomeUnknownError: ``outcome-unknown.create``, ``outcome-unknown.swap``; the context has
-            ``operationId``.
-        UnavailableError: ``store.contention`` after 64 lost swaps.
+        OutcomeUnknownError: ``outcome-unknown.create``, ``outcome-unknown.swap``.
+        UnavailableError: ``store.contention`` after 64 lost swaps, and what the store says.
         IntegrityError: ``gate.history-broken``.
 
     Effects: creates the operation's intent, then the envelope, then swaps the state. A crash leaves
@@ -100,15 +99,11 @@ def submit(
                 return Submitted(transition=done.transition, digest=done.digest, body=view.body, repeated=True)
         accept = judge.decide(view)
         state, transition = _next_state(view, dataset, request, accept, intent.operation, signers, recorded_at)
-        if _swap(store, dataset, view, state, operation_id):
+        if _swap(store, dataset, view, state):
             return Submitted(transition=transition, digest=state.head, body=state.body, repeated=False)
         _pause(attempt)
         view = find_gate(store, dataset)
-    raise UnavailableError(
-        ErrorCode.STORE_CONTENTION,
-        "too many others move this gate; run the same command again",
-        operationId=operation_id,
-    )
+    raise UnavailableError(ErrorCode.STORE_CONTENTION, "too many others move this gate; run the same command again")
 
 
 class _Judge:
@@ -171,12 +166,9 @@ def _next_state(
     return GateState(body=accept.body, head=digest_of(envelope), envelope=envelope.decode()), transition
 
 
-def _swap(store: Store, dataset: str, view: GateView | None, state: GateState, operation_id: str) -> bool:
+def _swap(store: Store, dataset: str, view: GateView | None, state: GateState) -> bool:
     """Store the envelope, then swap; False when somebody else's swap came first."""
-    try:
-        put(store, state.envelope.encode(), ENVELOPE_JSON)
-    except OutcomeUnknownError as err:
-        raise OutcomeUnknownError(err.code, err.message, **err.context, operationId=operation_id) from err
+    put(store, state.envelope.encode(), ENVELOPE_JSON)
     outcome = store.swap(gate_key(dataset), json.encode(state), None if view is None else view.token)
     match outcome:
         case Written():
@@ -187,7 +179,6 @@ def _swap(store: Store, dataset: str, view: GateView | None, state: GateState, o
             raise OutcomeUnknownError(
                 ErrorCode.OUTCOME_SWAP,
                 "it is not known whether the gate moved; run the same command again",
-                operationId=operation_id,
                 reason=reason,
             )
 

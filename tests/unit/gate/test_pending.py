@@ -43,6 +43,17 @@ def test_anything_else_keeps_it_for_the_next_run_of_the_same_command(tmp_path: P
     assert kept(tmp_path) == []
 
 
+@pytest.mark.parametrize("given", [None, "mine"])
+@pytest.mark.parametrize("kind", [OutcomeUnknownError, UnavailableError])
+def test_an_error_that_leaves_the_outcome_open_names_the_operation(
+    tmp_path: Path, kind: type[OutcomeUnknownError | UnavailableError], given: str | None
+) -> None:
+    for folder in (tmp_path, None):
+        with pytest.raises(kind) as caught, operation(folder, SUBJECT, given) as made:
+            raise kind(ErrorCode.STORE_UNAVAILABLE, "away", status=500)
+        assert caught.value.context == {"status": 500, "operationId": made}
+
+
 def test_two_commands_at_once_are_two_operations(tmp_path: Path) -> None:
     with operation(tmp_path, SUBJECT, None) as one, operation(tmp_path, SUBJECT, None) as other:
         assert one != other

@@ -108,6 +108,16 @@ def test_an_unknown_outcome_stops_and_a_rerun_finishes_with_one_effect(store: Me
     assert (generation(store), effects_of(store, "op")) == (1, 1)
 
 
+@pytest.mark.parametrize("fault", [Fault.FAIL_BEFORE, Fault.FAIL_AFTER])
+def test_a_store_that_goes_away_at_the_swap_leaves_the_operation_to_be_finished(
+    store: MemoryStore, fault: Fault
+) -> None:
+    with pytest.raises(UnavailableError) as caught:
+        flip(FaultyStore(store, [Rule(operation="swap", fault=fault)]))
+    again = flip(store, str(caught.value.context["operationId"]))
+    assert (again.generation, again.repeated) == (1, fault is Fault.FAIL_AFTER)
+
+
 def test_a_landed_flip_that_was_superseded_is_still_found(store: MemoryStore) -> None:
     """The pointer no longer shows ours; the history does."""
     with pytest.raises(OutcomeUnknownError):
