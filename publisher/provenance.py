@@ -10,11 +10,11 @@ from typing import Any
 
 from shardrel.canonical import json
 from shardrel.digest import digest_of, raw_digest
-from shardrel.errors import FormatError, NotFoundError, TrustError
+from shardrel.errors import FormatError, TrustError
+from shardrel.gate.attestations import list_envelopes, read_envelope
 from shardrel.records.report import BUILD_TYPE, PROVENANCE_PREDICATE, STATEMENT_PAYLOAD
-from shardrel.store.layout import attestation_prefix
 from shardrel.store.port import Store
-from shardrel.trust.envelope import MAX_ENVELOPE_BYTES, seal, unseal
+from shardrel.trust.envelope import seal, unseal
 from shardrel.trust.signer import Signer
 from shardrel.trust.statement import read_statement, statement
 
@@ -64,17 +64,17 @@ def provenance(root: str, dataset: str, build: Build, signer: Signer) -> bytes:
 
 def has_provenance(store: Store, root: str, signer: Signer) -> bool:
     """Whether a provenance of this root by this very key is there already."""
-    return any(_is_ours(store, key, root, signer) for key in store.list(attestation_prefix(root)))
+    return any(_is_ours(store, digest, root, signer) for digest in list_envelopes(store, root))
 
 
-def _is_ours(store: Store, key: Any, root: str, signer: Signer) -> bool:
-    stored = store.read(key, max_bytes=MAX_ENVELOPE_BYTES)
-    if stored is None:
+def _is_ours(store: Store, digest: str, root: str, signer: Signer) -> bool:
+    envelope = read_envelope(store, root, digest)
+    if envelope is None:
         return False
     try:
-        opened = unseal(stored.data, STATEMENT_PAYLOAD, [signer.public])
+        opened = unseal(envelope, STATEMENT_PAYLOAD, [signer.public])
         read_statement(opened.payload, root, PROVENANCE_PREDICATE)
-    except (TrustError, FormatError, NotFoundError):
+    except (TrustError, FormatError):
         return False
     return True
 

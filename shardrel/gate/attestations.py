@@ -1,6 +1,7 @@
 """Envelopes about a root: attached beside each other, listed as a hint. Source: schemas/SPEC.md#attestations."""
 
 from shardrel.digest import Digest, digest_of
+from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.store.layout import attestation_key, attestation_prefix
 from shardrel.store.objects import settle_create
 from shardrel.store.port import Store
@@ -31,8 +32,16 @@ def list_envelopes(store: Store, root: str) -> list[Digest]:
 
 
 def read_envelope(store: Store, root: str, digest: str) -> bytes | None:
-    """The envelope's bytes; None where it is absent or is not what its name says."""
-    stored = store.read(attestation_key(root, digest), max_bytes=MAX_ENVELOPE_BYTES)
+    """The envelope's bytes; None where it is absent, is not what its name says, or is too large to be one.
+
+    Anybody may put something there, so nothing that lies there may stop a reader.
+    """
+    try:
+        stored = store.read(attestation_key(root, digest), max_bytes=MAX_ENVELOPE_BYTES)
+    except IntegrityError as err:
+        if err.code != ErrorCode.STORAGE_TOO_LARGE:
+            raise
+        return None
     if stored is None or digest_of(stored.data) != digest:
         return None
     return stored.data

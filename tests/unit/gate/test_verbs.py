@@ -26,7 +26,7 @@ from shardrel.gate.view import read_gate
 from shardrel.records.policy import Policy, Role
 from shardrel.records.report import APPROVAL_PREDICATE, REPORT_PREDICATE, STATEMENT_PAYLOAD
 from shardrel.store.memory import MemoryStore
-from shardrel.trust.envelope import seal
+from shardrel.trust.envelope import MAX_ENVELOPE_BYTES, seal
 from shardrel.trust.statement import statement
 from tests.support import gates
 from tests.support.faulty_store import Fault, FaultyStore, Rule
@@ -224,3 +224,12 @@ def test_an_attestation_that_a_listing_leaves_out_is_only_not_found(store: Memor
         admit(stale, DATASET, ROOT, "prod", gates.call())
     assert caught.value.code == ErrorCode.GATE_NOT_VERIFIED
     assert admit(stale, DATASET, ROOT, "prod", gates.call()).generation == 1
+
+
+def test_something_too_large_among_the_envelopes_of_a_root_stops_nobody(store: MemoryStore) -> None:
+    gates.attest(store, ROOT)
+    before = gather(store, ROOT, gates.a_policy())
+    attach(store, ROOT, bytes(MAX_ENVELOPE_BYTES + 1))
+    assert len(list_envelopes(store, ROOT)) > len(before.reports) + len(before.approvals)
+    assert gather(store, ROOT, gates.a_policy()) == before
+    assert admit(store, DATASET, ROOT, "prod", gates.call()).generation == 1
