@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.errors import OutcomeUnknownError, ShardrelError
 from shardrel.gate.admit import admit
 from shardrel.gate.call import Call
@@ -20,13 +21,12 @@ from shardrel.store.memory import MemoryStore
 from shardrel.store.port import Store
 from shardrel.trust.keys import SigningKey, from_pem
 from tests.support import gates
-from tests.support.faulty_store import Fault, FaultyStore, Rule
 
 ROOT = gates.a_root("one")
 MOVES = 5
 # Not forked from here: other tests of this process may have left threads of their libraries.
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["shardrel.gate.admit", "shardrel.store.local", "tests.support.faulty_store"])
+PROCESSES.set_forkserver_preload(["shardrel.gate.admit", "shardrel.store.local", "shardrel.drills.faulty_store"])
 
 
 def prepared(store: Store) -> Store:

@@ -13,6 +13,7 @@ from shardrel.checkpoint.load import load
 from shardrel.checkpoint.manifest import Expected
 from shardrel.checkpoint.preflight import read_commit
 from shardrel.checkpoint.save import save
+from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.errors import ErrorCode
 from shardrel.records.checkpoint import CheckpointManifest, OrderParameters
 from shardrel.store.layout import commit_key, object_key
@@ -31,7 +32,6 @@ from tests.support.checkpoints import (
     state,
     the_codes,
 )
-from tests.support.faulty_store import Fault, FaultyStore, Rule
 from tests.support.gates import DATASET, a_root, key
 from tests.support.ranks import all_good, run_ranks
 from tests.support.runs import advance_tombstones, renew_run, started_run

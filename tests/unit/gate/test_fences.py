@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from shardrel.digest import digest_of, raw_digest
+from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.errors import ConflictError, ErrorCode, IntegrityError, OutcomeUnknownError, RefusedError
 from shardrel.gate import fences
 from shardrel.gate.admit import admit
@@ -14,7 +15,6 @@ from shardrel.records.gate import Fence
 from shardrel.store.memory import MemoryStore
 from shardrel.store.port import Store
 from tests.support import gates
-from tests.support.faulty_store import Fault, FaultyStore, Rule
 
 DIGEST = digest_of(b"content")
 TEXT_DIGEST = digest_of(b"text")

@@ -5,6 +5,8 @@ from msgspec.structs import replace
 
 from shardrel.canonical import json
 from shardrel.digest import digest_of
+from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
+from shardrel.drills.recording_store import RecordingStore
 from shardrel.errors import (
     ConflictError,
     ErrorCode,
@@ -32,8 +34,6 @@ from shardrel.store.memory import MemoryStore
 from shardrel.store.port import Lost, Store, SwapOutcome
 from shardrel.trust.envelope import peek, seal
 from tests.support import gates
-from tests.support.faulty_store import Fault, FaultyStore, Rule
-from tests.support.recording_store import RecordingStore
 
 ROOT = gates.a_root("one")
 KEY = gate_key(gates.DATASET)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
+from shardrel.drills.recording_store import RecordingStore
 from shardrel.errors import ErrorCode, NotFoundError, OutcomeUnknownError, RefusedError
 from shardrel.gate import runs
 from shardrel.gate.admit import admit
@@ -11,8 +13,6 @@ from shardrel.gate.view import read_gate
 from shardrel.records.fence import TombstoneEntry
 from shardrel.store.memory import MemoryStore
 from tests.support import gates
-from tests.support.faulty_store import Fault, FaultyStore, Rule
-from tests.support.recording_store import RecordingStore
 
 ROOT = gates.a_root("one")
 OTHER = gates.a_root("two")

@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.errors import (
     ErrorCode,
     InvalidInputError,
@@ -29,7 +30,6 @@ from shardrel.store.memory import MemoryStore
 from shardrel.trust.envelope import MAX_ENVELOPE_BYTES, seal
 from shardrel.trust.statement import statement
 from tests.support import gates
-from tests.support.faulty_store import Fault, FaultyStore, Rule
 
 ROOT = gates.a_root("one")
 OTHER = gates.a_root("two")

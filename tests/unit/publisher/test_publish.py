@@ -16,6 +16,7 @@ from shardrel.canonical.rows import RowEncoder
 from shardrel.canonical.schema import record_schema
 from shardrel.canonical.text import text_digest
 from shardrel.digest import Domain, domain_hash, raw_digest, u64
+from shardrel.drills.recording_store import RecordingStore
 from shardrel.errors import ErrorCode, InvalidInputError, NotFoundError, RefusedError
 from shardrel.gate.call import Call
 from shardrel.gate.fences import FenceSelectors
@@ -33,7 +34,6 @@ from shardrel.store.objects import get, get_record
 from shardrel.trust.envelope import unseal
 from shardrel.trust.statement import read_statement
 from tests.support.publishing import ID_COLUMNS, NOW, Publishing, records_table, write_source
-from tests.support.recording_store import RecordingStore
 
 RESERVED = ["_shardrel_sample_id", "_shardrel_source_id", "_shardrel_source_version", "_shardrel_split"]
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
+from shardrel.drills.recording_store import RecordingStore
 from shardrel.errors import UnavailableError
 from shardrel.store.layout import commit_key, gate_key, run_key
 from shardrel.store.memory import MemoryStore
 from shardrel.store.port import Unknown, Written
-from tests.support.faulty_store import Fault, FaultyStore, Rule
-from tests.support.recording_store import RecordingStore
 
 STATE = gate_key("data")
 RECORD = run_key("run-1")

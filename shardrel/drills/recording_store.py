@@ -21,6 +21,7 @@ class RecordingStore:
 
     @property
     def url(self) -> str:
+        """Where the real one is."""
         return self.inner.url
 
     def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:

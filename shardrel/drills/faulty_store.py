@@ -4,7 +4,6 @@ The faults are those that a real store can show while it keeps its promises (a l
 a listing that lags) and those that break them (a body cut short, changed or of another version).
 """
 
-import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ class Fault(Enum):
     TRUNCATED = "a read gives the first half of the bytes"
     FLIPPED = "a read gives bytes with one bit changed"
     WRONG_VERSION = "a read at an exact version gives the current bytes"
+    STALE_READ = "a read shows what the one before it showed"
     STALE_LIST = "a listing shows what the one before it showed"
 
 
@@ -68,14 +68,16 @@ class FaultyStore:
     fired: list[tuple[str, str, Fault]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._random = random.Random(self.seed)
+        self._chance = self.seed
         self._lock = threading.Lock()
         self._met = [0] * len(self.plan)
         self._hits = [0] * len(self.plan)
         self._listed: dict[str, list[ObjectKey]] = {}
+        self._shown: dict[ObjectKey, Stored | None] = {}
 
     @property
     def url(self) -> str:
+        """Where the real one is."""
         return self.inner.url
 
     def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
@@ -88,8 +90,11 @@ class FaultyStore:
         fault = self._begin("read", key)
         if fault is Fault.ABSENT:
             return None
+        if fault is Fault.STALE_READ and key in self._shown:
+            return self._shown[key]
         asked = None if fault is Fault.WRONG_VERSION else version
         stored = self.inner.read(key, max_bytes=max_bytes, version=asked)
+        self._shown[key] = stored
         self._end(fault)
         if stored is None or fault not in (Fault.TRUNCATED, Fault.FLIPPED):
             return stored
@@ -140,12 +145,17 @@ class FaultyStore:
                     continue
                 self._met[at] += 1
                 spent = rule.times is not None and self._hits[at] >= rule.times
-                if self._met[at] <= rule.skip or spent or self._random.random() >= rule.chance:
+                if self._met[at] <= rule.skip or spent or self._drawn() >= rule.chance:
                     continue
                 self._hits[at] += 1
                 self.fired.append((operation, key, rule.fault))
                 return rule
         return None
+
+    def _drawn(self) -> float:
+        """The next of a fixed sequence of numbers in [0, 1): Knuth's MMIX generator, begun at the seed."""
+        self._chance = (self._chance * 6364136223846793005 + 1442695040888963407) % 2**64
+        return (self._chance >> 11) / 2**53
 
 
 def _cut(data: bytes) -> bytes:
