@@ -1,16 +1,16 @@
 """The register: a decision of the rule, made real by one swap. Source: schemas/SPEC.md#operations."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shardrel import clock
 from shardrel.canonical import json
 from shardrel.digest import digest_of
 from shardrel.errors import ErrorCode, OutcomeUnknownError, UnavailableError
-from shardrel.gate.facts import Accept, Evidence, Refuse
+from shardrel.gate.facts import Accept, Refuse
+from shardrel.gate.judge import Gather, Judge
 from shardrel.gate.operations import declare, find_done, request_digest
 from shardrel.gate.refusals import as_error
-from shardrel.gate.transitions import decide
 from shardrel.gate.view import GateView, find_gate, read_gate
 from shardrel.records.descriptor import ENVELOPE_JSON
 from shardrel.records.gate import GateBody, GateState
@@ -25,7 +25,6 @@ from shardrel.trust.signer import Signer
 
 __all__ = ["GateView", "Gather", "Submitted", "find_gate", "read_gate", "submit"]
 
-Gather = Callable[[GateView | None], Evidence]
 _MAX_ATTEMPTS = 64
 _LONGEST_PAUSE = 0.5
 
@@ -70,7 +69,7 @@ def submit(
         request: What is asked for.
         operation_id: Names the effect; the same id again has no second one.
         signers: Keys that sign the transition.
-        gather: Evidence for a state; called again only where the state moved on and then says no.
+        gather: Evidence for a state; called again where the state moved on and ``Judge`` needs it.
         recorded_at: Time for people.
         view: A state that the caller has just read, to save reading it again.
 
@@ -91,13 +90,13 @@ def submit(
     intent = declare(
         store, dataset, Operation(operation_id=operation_id, request_digest=request_digest(request), head=head)
     )
-    judge = _Judge(request, gather, frozenset(key_id(signer.public) for signer in signers))
+    judge = Judge(request, gather, frozenset(key_id(signer.public) for signer in signers))
     for attempt in range(_MAX_ATTEMPTS):
         if view is not None and (attempt or not intent.fresh):
             done = find_done(store, view, intent.operation)
             if done is not None:
                 return Submitted(transition=done.transition, digest=done.digest, body=view.body, repeated=True)
-        accept = judge.decide(view)
+        accept = _decided(judge, view)
         state, transition = _next_state(view, dataset, request, accept, intent.operation, signers, recorded_at)
         if _swap(store, dataset, view, state):
             return Submitted(transition=transition, digest=state.head, body=state.body, repeated=False)
@@ -106,37 +105,11 @@ def submit(
     raise UnavailableError(ErrorCode.STORE_CONTENTION, "too many others move this gate; run the same command again")
 
 
-class _Judge:
-    """Decides, with evidence that is gathered once and again only where that could change a no."""
-
-    def __init__(self, request: Request, gather: Gather, signers: frozenset[str]) -> None:
-        self._request = request
-        self._gather = gather
-        self._signers = signers
-        self._evidence: Evidence | None = None
-
-    def decide(self, view: GateView | None) -> Accept:
-        stale = self._evidence is not None
-        verdict = self._verdict(view)
-        if isinstance(verdict, Refuse) and stale:
-            self._evidence = None
-            verdict = self._verdict(view)
-        if isinstance(verdict, Refuse):
-            raise as_error(verdict)
-        return verdict
-
-    def _verdict(self, view: GateView | None) -> Accept | Refuse:
-        if self._evidence is None:
-            self._evidence = self._gather(view)
-        evidence = _signed_by(self._evidence, self._signers)
-        if view is None:
-            return decide(None, self._request, evidence, None)
-        return decide(view.body, self._request, evidence, view.policy)
-
-
-def _signed_by(evidence: Evidence, signers: frozenset[str]) -> Evidence:
-    fields = {name: getattr(evidence, name) for name in Evidence.__dataclass_fields__ if name != "signers"}
-    return Evidence(signers=signers, **fields)
+def _decided(judge: Judge, view: GateView | None) -> Accept:
+    verdict = judge.verdict(view)
+    if isinstance(verdict, Refuse):
+        raise as_error(verdict)
+    return verdict
 
 
 def _next_state(
