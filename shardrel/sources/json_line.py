@@ -33,7 +33,11 @@ def decode_line(path: Path, row: int, line: bytes) -> dict[str, Any]:
         raise _malformed(path, row, line) from err
     if type(record) is not dict:
         raise _line_error(ErrorCode.INPUT_JSON, path, row, "is not an object")
-    if _may_have_twins(line, record) and _has_twins(line):
+    try:
+        twins = _may_have_twins(line, record) and _has_twins(line)
+    except RecursionError as err:
+        raise _line_error(ErrorCode.INPUT_JSON, path, row, "is nested too deeply") from err
+    if twins:
         raise _line_error(ErrorCode.INPUT_JSON, path, row, "has a key twice in one object")
     return record
 

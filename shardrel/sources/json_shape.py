@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from shardrel.errors import ErrorCode, InvalidInputError
 
+# Some more than a record schema allows, which says so for all formats alike.
+_MAX_DEPTH = 80
 # Every integer up to here is a float64, too.
 _EXACT = 2**53
 _KINDS: dict[type, str] = {bool: "bool", int: "number", float: "number", str: "string", list: "list", dict: "struct"}
@@ -24,11 +26,13 @@ class Shape:
         low, high: Range of the integers.
         element: Of the elements of lists.
         fields: Of the fields of structs, in order of first appearance.
+        depth: Of the place: 0 for whole records.
     """
 
-    __slots__ = ("element", "fields", "fractional", "high", "kind", "low")
+    __slots__ = ("depth", "element", "fields", "fractional", "high", "kind", "low")
 
-    def __init__(self) -> None:
+    def __init__(self, depth: int = 0) -> None:
+        self.depth = depth
         self.kind: str | None = None
         self.fractional = False
         self.low = 0
@@ -40,7 +44,8 @@ class Shape:
         """Widen by one value.
 
         Raises:
-            InvalidInputError: ``schema.conflict`` with the column in its context.
+            InvalidInputError: ``schema.conflict`` with the column in its context; ``schema.unsupported-type`` where it
+                is nested too deeply.
         """
         if value is None:
             return
@@ -63,7 +68,7 @@ class Shape:
         for name, value in record.items():
             shape = fields.get(name)
             if shape is None:
-                shape = fields[name] = Shape()
+                shape = fields[name] = self._inner(f"{place}.{name}" if place else name)
             # Most values are text in a column of text: no call for them.
             if value is not None and not (type(value) is str and shape.kind == "string"):
                 shape.observe(value, f"{place}.{name}" if place else name)
@@ -79,9 +84,9 @@ class Shape:
         self.fractional |= other.fractional
         self._observe_range(other.low, other.high)
         if other.element is not None:
-            self._element().merge(other.element, place)
+            self._element(place).merge(other.element, place)
         for name, shape in other.fields.items():
-            self.fields.setdefault(name, Shape()).merge(shape, f"{place}.{name}" if place else name)
+            self.fields.setdefault(name, Shape(shape.depth)).merge(shape, f"{place}.{name}" if place else name)
 
     def arrow_type(self, place: str = "") -> Any:
         """``pa.DataType`` that holds every value exactly.
@@ -99,7 +104,7 @@ class Shape:
             case "number":
                 return self._number_type(place)
             case "list":
-                return pa.list_(self._element().arrow_type(place))
+                return pa.list_(self._element(place).arrow_type(place))
             case _:
                 return pa.struct(self.arrow_fields(place))
 
@@ -122,7 +127,7 @@ class Shape:
         raise _conflict(place, "integers that no type of 64 bits holds")
 
     def _observe_elements(self, values: list[Any], place: str) -> None:
-        element = self._element()
+        element = self._element(place)
         kinds = set(map(type, values))
         if kinds == {int}:
             if element.kind != "number":
@@ -140,10 +145,20 @@ class Shape:
         if high > self.high:
             self.high = high
 
-    def _element(self) -> "Shape":
+    def _element(self, place: str) -> "Shape":
         if self.element is None:
-            self.element = Shape()
+            self.element = self._inner(place)
         return self.element
+
+    def _inner(self, place: str) -> "Shape":
+        """The shape of a place inside of this one; walking over shapes recurses, so their depth is bounded."""
+        if self.depth == _MAX_DEPTH:
+            raise InvalidInputError(
+                ErrorCode.SCHEMA_UNSUPPORTED,
+                f"column {place.partition('.')[0]!r} has more than {_MAX_DEPTH} levels of nesting",
+                column=place,
+            )
+        return Shape(self.depth + 1)
 
     def _set_kind(self, kind: str, place: str) -> None:
         if self.kind is not None:

@@ -4,6 +4,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from shardrel.canonical.schema import record_schema
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.sources import open_source
 from shardrel.sources.jsonl import JsonlSource, common_schema
@@ -87,6 +88,16 @@ def test_a_line_that_is_not_one_strict_object_is_refused_with_its_row(tmp_path: 
         opened(tmp_path, b'{"a": 1}', line, b'{"a": 2}')
     assert refusal.value.code == ErrorCode.INPUT_JSON
     assert refusal.value.context == {"path": str(tmp_path / "x.jsonl"), "row": 1}
+
+
+@pytest.mark.parametrize("levels", [70, 81, 150, 330, 480, 700, 950, 5000])
+@pytest.mark.parametrize(("before", "after"), [("[", "]"), ('{"a":', "}"), ('{"a" :[', "]}")])
+def test_nesting_beyond_all_bounds_is_refused(tmp_path: Path, levels: int, before: str, after: str) -> None:
+    line = f'{{"c": {before * levels}1{after * levels}}}'
+
+    with pytest.raises(InvalidInputError) as refusal:
+        record_schema(opened(tmp_path, line).schema)
+    assert refusal.value.code in (ErrorCode.SCHEMA_UNSUPPORTED, ErrorCode.INPUT_JSON)
 
 
 @pytest.mark.parametrize("line", [b'{"a": "\xff"}', b'{"\xc3": 1}', b'{"a": "\xed\xa0\x80"}', b'{"a": "\xc0\x80"}'])
