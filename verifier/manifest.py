@@ -9,6 +9,7 @@ from itertools import pairwise
 from shardrel.errors import ErrorCode
 from shardrel.records.gate import GateBody
 from shardrel.records.release import Release
+from shardrel.records.schema import RecordSchema, StringType
 from shardrel.records.snapshot import MemberIndex, Snapshot, SplitTotals
 from verifier.tally import Spot
 
@@ -40,6 +41,15 @@ def against_snapshot(root: str, release: Release, snapshot: Snapshot) -> Iterato
             yield Spot(code=ErrorCode.ROOT_SNAPSHOT, subject=root, detail=f"{name} is not the snapshot's")
     if release.record_schema != snapshot.record_schema.digest:
         yield Spot(code=ErrorCode.MEMBER_SCHEMA, subject=root, count=release.totals.records)
+
+
+def text_columns(release: Release, schema: RecordSchema) -> Iterator[Spot]:
+    """Every declared text column is one, or nothing would be screened in its place."""
+    texts = {field.name for field in schema.fields if isinstance(field.type, StringType)}
+    unknown = [name for name in release.text_columns or () if name not in texts]
+    if unknown:
+        detail = "textColumns names what is no column of text"
+        yield Spot(code=ErrorCode.SNAPSHOT_INVALID, subject=release.dataset_snapshot, count=len(unknown), detail=detail)
 
 
 def named_objects(root: str, release: Release) -> Iterator[Spot]:

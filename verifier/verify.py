@@ -200,6 +200,7 @@ def _inspect(
         runs = Runs(Path(folder), borders_of(snapshot) if snapshot is not None and usable else [])
         splits = None
         if declared.schema is not None:
+            tally.add(manifest.text_columns(release, declared.schema))
             scan = _scan(store, release, declared.schema, logs)
             splits = examine_all(scan, runs, pool, world, tally)
         tally.add(manifest.totals(root, release, splits))

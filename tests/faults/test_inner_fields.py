@@ -4,8 +4,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from shardrel.errors import ErrorCode
+from shardrel.store.objects import put_record
 from tests.support.release_builder import Built, a_release, codes, parquet_bytes
 
 
@@ -37,3 +39,14 @@ def test_a_tuple_field_that_may_not_be(name: str, value: bytes) -> None:
     built = a_release()
     built.put_shard(0, parquet_bytes(with_first_bytes(built, name, value)))
     assert ErrorCode.RECORD_TUPLE_FIELD in codes(built.report())
+
+
+@pytest.mark.parametrize("names", [("label", "nothing"), ("score",), ("tokens",)])
+def test_text_columns_that_are_none_would_leave_texts_unscreened(names: tuple[str, ...]) -> None:
+    built = a_release()
+    described = put_record(built.store, replace(built.snapshot, text_columns=names))
+    objects = replace(built.release.objects, snapshot=described)
+    built.release = replace(built.release, objects=objects, dataset_snapshot=described.digest, text_columns=names)
+    report = built.report()
+    assert codes(report) == {ErrorCode.SNAPSHOT_INVALID}
+    assert [finding.count for finding in report.findings] == [1]
