@@ -19,6 +19,17 @@ def the_store(settings: Settings) -> "Store":
     return open_store(settings.store, endpoint_url=settings.endpoint_url)
 
 
+def the_store_to_write(settings: Settings) -> "Store":
+    """The store for a verb that writes to it.
+
+    Raises:
+        RefusedError: ``storage.not-conformant`` where the kept verdict of a probe says no.
+    """
+    from shardrel.store.verdicts import conforming
+
+    return conforming(the_store(settings), settings.dataset)
+
+
 def the_key(settings: Settings, name: str) -> "SigningKey":
     """A private key of the folder by its name, or one in a PEM file.
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from shardrel.cli.access import the_root, the_store
+from shardrel.cli.access import the_root, the_store_to_write
 from shardrel.cli.arguments import Alias, ExpectGeneration, OperationId, Root
 from shardrel.cli.output import Result
 from shardrel.cli.settings import Settings
@@ -22,7 +22,7 @@ def admit(
     """Point an alias at a verified and approved root."""
     from shardrel.gate.admit import admit as move_to
 
-    store = the_store(settings)
+    store = the_store_to_write(settings)
     view = the_gate(settings, store)
     digest = the_root(root, list(view.body.candidates))
     caller = call_as(settings, view, "releaser", operation_id=operation_id)

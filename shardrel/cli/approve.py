@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from shardrel import clock
-from shardrel.cli.access import the_key, the_root, the_store
+from shardrel.cli.access import the_key, the_root, the_store_to_write
 from shardrel.cli.arguments import Root
 from shardrel.cli.output import Result
 from shardrel.cli.settings import Settings
@@ -20,7 +20,7 @@ def approve(
     """Sign an approval of a root digest. What one approver says twice counts once."""
     from shardrel.gate.approve import approve as sign_approval
 
-    store = the_store(settings)
+    store = the_store_to_write(settings)
     view = the_gate(settings, store)
     digest = the_root(root, list(view.body.candidates))
     done = sign_approval(store, view, digest, the_key(settings, key), clock.now_utc())

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from shardrel.cli.access import the_store
+from shardrel.cli.access import the_store_to_write
 from shardrel.cli.arguments import OperationId
 from shardrel.cli.output import Result
 from shardrel.cli.settings import Settings
@@ -22,7 +22,7 @@ def fence(
     from shardrel.gate.fence import advance
     from shardrel.gate.fence_files import read_benchmarks, read_tombstones
 
-    store = the_store(settings)
+    store = the_store_to_write(settings)
     entries = read_tombstones(file) if kind == "tombstones" else read_benchmarks(file)
     caller = call_as(settings, the_gate(settings, store), "governor", operation_id=operation_id)
     done = advance(store, settings.dataset, kind, entries, caller)

@@ -1,16 +1,19 @@
 """``shardrel init``: the gate of a dataset."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shardrel import clock
 from shardrel.cli.access import the_store
 from shardrel.cli.output import Result
 from shardrel.cli.policy import read_policy
-from shardrel.cli.probe import keep_verdict
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import call, signers
+
+if TYPE_CHECKING:
+    from shardrel.store.port import Store
 
 
 def init(
@@ -35,8 +38,7 @@ def init(
         rules = default_policy(keyring.ensure(settings.keys))
     # A gate that is there needs nobody's signature to be found there.
     by = [] if there is not None else signers(settings, rules, "governor")
-    if there is None:
-        _probe(settings)
+    store = _probed(store, settings)
     done = initialise(store, settings.dataset, rules, call(by, settings))
     return Result(
         data={
@@ -51,15 +53,19 @@ def init(
     )
 
 
-def _probe(settings: Settings) -> None:
-    """Refuse a store that would break the gate's promises, before anything rests on it; keep the verdict.
+def _probed(store: "Store", settings: Settings) -> "Store":
+    """The store, tried before anything rests on it, unless a verdict that it passed is kept.
 
     Raises:
-        UnavailableError: ``storage.not-conformant``.
+        RefusedError: ``storage.not-conformant``.
     """
     from shardrel.store.probe import probe
+    from shardrel.store.verdicts import keep, kept, speaking
 
-    store = the_store(settings)
+    before = kept(store, settings.dataset)
+    if before is not None and before.verdict == "PASSED":
+        return speaking(store, quoted_tokens=before.quoted_tokens)
     found = probe(store)
-    keep_verdict(store, settings.dataset, found)
+    keep(store, settings.dataset, found, clock.now_utc())
     found.require()
+    return speaking(store, quoted_tokens=found.quoted_tokens)

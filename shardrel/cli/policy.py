@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shardrel.cli.access import the_store
+from shardrel.cli.access import the_store, the_store_to_write
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import call, signers, the_gate
@@ -51,7 +51,7 @@ def set_policy(
     """Replace the policy; the governors of the old and of the new one sign."""
     from shardrel.gate.policy import set_policy as replace_policy
 
-    store = the_store(settings)
+    store = the_store_to_write(settings)
     view = the_gate(settings, store)
     new = read_policy(file)
     keys = {key.name: key for policy in (view.policy, new) for key in signers(settings, policy, "governor")}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shardrel import clock
-from shardrel.cli.access import full_digest, the_store
+from shardrel.cli.access import full_digest, the_store_to_write
 from shardrel.cli.arguments import Workers
 from shardrel.cli.fencing import selectors_upto
 from shardrel.cli.output import Result, meter
@@ -51,7 +51,7 @@ def publish(
     options = PublishOptions(
         shards=shards, seed=seed, compression=read_compression(compression), workers=workers, **size
     )
-    store = the_store(settings)
+    store = the_store_to_write(settings)
     view = the_gate(settings, store)
     [signer, *_] = signers(settings, view.policy, "publisher")
     declared = json.decode(get_by_digest(store, digest), Snapshot)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from shardrel.cli.access import full_digest, the_root, the_store
+from shardrel.cli.access import full_digest, the_root, the_store_to_write
 from shardrel.cli.arguments import OperationId, Root
 from shardrel.cli.output import Result
 from shardrel.cli.settings import Settings
@@ -23,7 +23,7 @@ def revoke(
     """Make a root INVALID and close its permits; only a later full verification and fresh approvals lift it."""
     from shardrel.gate.revoke import revoke as invalidate
 
-    store = the_store(settings)
+    store = the_store_to_write(settings)
     view = the_gate(settings, store)
     digest = the_root(root, list(view.body.candidates))
     ground = None if report is None else full_digest(report)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from shardrel.cli.access import the_root, the_store
+from shardrel.cli.access import the_root, the_store_to_write
 from shardrel.cli.admit import moved
 from shardrel.cli.arguments import Alias, ExpectGeneration, OperationId
 from shardrel.cli.output import Result
@@ -22,7 +22,7 @@ def rollback(
     """Point an alias at a root that was admitted before, if it still passes at today's fences."""
     from shardrel.gate.rollback import rollback as move_back
 
-    store = the_store(settings)
+    store = the_store_to_write(settings)
     view = the_gate(settings, store)
     digest = the_root(to, list(view.body.candidates))
     caller = call_as(settings, view, "releaser", operation_id=operation_id)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shardrel.cli.access import the_store
+from shardrel.cli.access import the_store, the_store_to_write
 from shardrel.cli.arguments import Alias, ExpectGeneration, OperationId, RunId
 from shardrel.cli.output import Result
 from shardrel.cli.settings import Settings
@@ -24,7 +24,7 @@ def start(
     """Start a run on what the alias points to now; nothing in it reads the alias again."""
     from shardrel.gate.runs import start as begin
 
-    store = the_store(settings)
+    store = the_store_to_write(settings)
     caller = call_as(settings, the_gate(settings, store), "runner", operation_id=operation_id)
     return _shown(begin(store, settings.dataset, alias, caller, run_id=run_id, expect_generation=expect_generation))
 
@@ -40,7 +40,7 @@ def renew(settings: Settings, run: RunId, operation_id: OperationId = None) -> R
     """Open a new permit for the run's own root at today's fences."""
     from shardrel.gate.runs import renew as again
 
-    store = the_store(settings)
+    store = the_store_to_write(settings)
     caller = call_as(settings, the_gate(settings, store), "runner", operation_id=operation_id)
     return _shown(again(store, settings.dataset, run, caller))
 
@@ -49,7 +49,7 @@ def finish(settings: Settings, run: RunId, operation_id: OperationId = None) -> 
     """End a run that did what it was for; it no longer pins its root."""
     from shardrel.gate.runs import finish as end
 
-    store = the_store(settings)
+    store = the_store_to_write(settings)
     caller = call_as(settings, the_gate(settings, store), "runner", operation_id=operation_id)
     return _shown(end(store, settings.dataset, run, caller))
 
@@ -58,7 +58,7 @@ def cancel(settings: Settings, run: RunId, operation_id: OperationId = None) -> 
     """End a run that is given up, such as one whose root has a hit."""
     from shardrel.gate.runs import cancel as end
 
-    store = the_store(settings)
+    store = the_store_to_write(settings)
     caller = call_as(settings, the_gate(settings, store), "runner", operation_id=operation_id)
     return _shown(end(store, settings.dataset, run, caller))
 

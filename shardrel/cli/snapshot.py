@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from shardrel.cli.access import the_store
+from shardrel.cli.access import the_store_to_write
 from shardrel.cli.arguments import Sources, Workers
 from shardrel.cli.fencing import selectors_upto
 from shardrel.cli.output import Result, meter
@@ -42,7 +42,7 @@ def snapshot(
     from publisher.snapshot import SnapshotOptions, make_snapshot
     from shardrel.records.snapshot import Columns
 
-    store = the_store(settings)
+    store = the_store_to_write(settings)
     fences = selectors_upto(store, the_gate(settings, store), tombstone_watermark, benchmark_fence)
     options = SnapshotOptions(
         dataset=settings.dataset,

@@ -4,21 +4,22 @@ from typing import TYPE_CHECKING, Any
 
 from shardrel.cli.access import the_store
 from shardrel.cli.output import Result, Table
-from shardrel.cli.probe import kept_verdict
 from shardrel.cli.settings import Settings
 
 if TYPE_CHECKING:
     from shardrel.gate.status import Status
+    from shardrel.records.probe import KeptProbe
 
 
 def status(settings: Settings) -> Result:
     """Show aliases, fences, runs, permits and candidates."""
     from shardrel.gate.status import read_status
+    from shardrel.store.verdicts import kept
 
     store = the_store(settings)
     seen = read_status(store, settings.dataset)
     return Result(
-        data={**_data(seen), "store": store.url, "probe": kept_verdict(store, settings.dataset)},
+        data={**_data(seen), "store": store.url, "probe": _verdict(kept(store, settings.dataset))},
         headline=f"{seen.dataset}: transition {seen.sequence}",
         facts=[
             ("store", store.url),
@@ -29,6 +30,12 @@ def status(settings: Settings) -> Result:
         ],
         tables=_tables(seen),
     )
+
+
+def _verdict(found: "KeptProbe | None") -> dict[str, Any] | None:
+    import msgspec
+
+    return None if found is None else msgspec.to_builtins(found)
 
 
 def _data(seen: "Status") -> dict[str, Any]:

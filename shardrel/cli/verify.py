@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shardrel import clock
-from shardrel.cli.access import the_root, the_store
+from shardrel.cli.access import the_root, the_store_to_write
 from shardrel.cli.arguments import Root, Workers
 from shardrel.cli.output import Result, Table, meter
 from shardrel.cli.settings import Settings
@@ -33,7 +33,7 @@ def verify(
     from verifier.recheck import recheck_fences
     from verifier.verify import World, verify_release
 
-    store = the_store(settings)
+    store = the_store_to_write(settings)
     view = the_gate(settings, store)
     digest = the_root(root, list(view.body.candidates))
     [signer, *_] = signers(settings, view.policy, "verifier")

@@ -15,6 +15,7 @@ from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.store import folders
 from shardrel.store.layout import check_key, check_prefix, is_key
 from shardrel.store.port import (
+    Address,
     AlreadyPresent,
     Conflict,
     CreateOutcome,
@@ -49,6 +50,11 @@ class LocalStore:
     def url(self) -> str:
         """``file://`` and the absolute path."""
         return "file://" + self._path
+
+    @property
+    def address(self) -> Address:
+        """For another process."""
+        return Address(url=self._path, endpoint_url=None, quoted_tokens=True)
 
     def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
         """Write only if the key is absent.

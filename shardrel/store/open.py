@@ -12,19 +12,20 @@ _BUCKET = re.compile(r"[a-z0-9A-Z][a-zA-Z0-9._-]{1,254}")
 _SEGMENT = re.compile(r"[A-Za-z0-9._=+@-]+")
 
 
-def open_store(url: str, *, endpoint_url: str | None = None) -> Store:
+def open_store(url: str, *, endpoint_url: str | None = None, quoted_tokens: bool = True) -> Store:
     """Open a store; nothing is asked of it yet.
 
     Args:
         url: A plain path, ``file:///absolute/folder`` or ``s3://bucket/prefix``.
         endpoint_url: Where an S3 server is, if the usual AWS configuration does not say.
+        quoted_tokens: What a probe found out about an S3 server; ``verdicts.conforming`` looks it up.
 
     Raises:
         InvalidInputError: ``input.invalid``.
     """
     scheme = _SCHEME.match(url)
     if url.startswith("s3://"):
-        return _open_s3(url, endpoint_url)
+        return _open_s3(url, endpoint_url, quoted_tokens=quoted_tokens)
     if endpoint_url is not None and url.startswith("file:"):
         raise _invalid("an endpoint URL belongs to an s3:// store")
     if url.startswith("file://"):
@@ -44,7 +45,7 @@ def _file_path(url: str) -> str:
     return path
 
 
-def _open_s3(url: str, endpoint_url: str | None) -> Store:
+def _open_s3(url: str, endpoint_url: str | None, *, quoted_tokens: bool) -> Store:
     bucket, _, prefix = url.removeprefix("s3://").partition("/")
     prefix = prefix.rstrip("/")
     if not _BUCKET.fullmatch(bucket):
@@ -58,7 +59,7 @@ def _open_s3(url: str, endpoint_url: str | None) -> Store:
     from shardrel.store.s3 import S3Store
     from shardrel.store.s3_requests import S3Settings, connect
 
-    settings = S3Settings()
+    settings = S3Settings(quoted_tokens=quoted_tokens)
     return S3Store(bucket, prefix, client=connect(endpoint_url, settings), settings=settings)
 
 

@@ -7,7 +7,7 @@ turned into lost.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NewType, Protocol
+from typing import NewType, Protocol, runtime_checkable
 
 ObjectKey = NewType("ObjectKey", str)
 Token = NewType("Token", str)
@@ -93,4 +93,44 @@ class Store(Protocol):
 
     def delete(self, key: ObjectKey, version: str) -> bool:
         """Remove exactly this version; False when a lock forbids it. Retention alone calls this."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """What another process opens the same store by. Credentials are found there as they were found here."""
+
+    url: str
+    endpoint_url: str | None
+    quoted_tokens: bool
+
+
+@runtime_checkable
+class Addressed(Protocol):
+    """A store that another process can open too."""
+
+    @property
+    def address(self) -> Address:
+        """How."""
+        ...
+
+
+@runtime_checkable
+class ProbedServer(Protocol):
+    """What a probe asks of an S3 server beyond the port. No verb of the product does."""
+
+    def speaking(self, *, quoted_tokens: bool) -> Store:
+        """The same store with tokens in, or without, their quotes."""
+        ...
+
+    def hide(self, key: ObjectKey) -> str | None:
+        """Delete whatever is current; the version of the delete marker that stands there now, if one does."""
+        ...
+
+    def create_in_parts(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
+        """Create as a multipart upload, whatever the size."""
+        ...
+
+    def open_uploads(self) -> int:
+        """How many multipart uploads below the store's prefix are neither completed nor aborted."""
         ...

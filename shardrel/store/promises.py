@@ -7,23 +7,22 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from threading import Barrier
-from typing import TypeVar
+from typing import Literal, TypeVar
 
-from shardrel.errors import UnavailableError
+from shardrel.errors import ErrorCode, ShardrelError, UnavailableError
 from shardrel.store.port import (
     AlreadyPresent,
     Conflict,
     CreateOutcome,
     Lost,
     ObjectKey,
+    ProbedServer,
     Store,
     SwapOutcome,
     Token,
-    Unknown,
     Written,
 )
+from shardrel.store.racers import Raced, Racers
 
 _BYTES = 4096
 _CLEANERS = 8
@@ -36,12 +35,14 @@ class Effort:
     """How hard a probe tries.
 
     Attributes:
-        racers: Threads on one key at a time.
+        racers: Threads of one process on one key at a time.
+        processes: Further processes with as many threads each, where the store is not in this one's memory.
         rounds: Races of each kind.
         listed: Keys that a listing must show; above 1,000 an S3 listing has a second page.
     """
 
     racers: int
+    processes: int
     rounds: int
     listed: int
 
@@ -49,14 +50,21 @@ class Effort:
 class Scratch:
     """Fresh keys of one probe, and what was written under them."""
 
-    def __init__(self, store: Store, probe_id: str) -> None:
+    def __init__(self, store: Store, probe_id: str, racers: Racers) -> None:
         self.store = store
+        self._racers = racers
         self.prefix = f"probe/{probe_id}/"
         self.written: dict[ObjectKey, list[str]] = {}
 
     def key(self, name: str) -> ObjectKey:
         """A fresh key."""
         key = ObjectKey(self.prefix + name)
+        self.written[key] = []
+        return key
+
+    def beside(self, name: str) -> ObjectKey:
+        """A fresh key beside the prefix and not below it."""
+        key = ObjectKey(self.prefix.rstrip("/") + name)
         self.written[key] = []
         return key
 
@@ -67,6 +75,16 @@ class Scratch:
     def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
         """Swap, and remember what was written."""
         return self._kept(key, self.store.swap(key, data, expected))
+
+    def race(self, key: ObjectKey, operation: Literal["create", "swap"], expected: Token | None) -> list[Raced]:
+        """Let all racers write a key at once, and remember who won."""
+        raced = self._racers.race(self.store, key, operation, expected)
+        self.remember(key, [racer.version for racer in raced if racer.version is not None])
+        return raced
+
+    def remember(self, key: ObjectKey, versions: list[str]) -> None:
+        """Somebody else wrote these versions."""
+        self.written[key] += versions
 
     def _kept(self, key: ObjectKey, outcome: Outcome) -> Outcome:
         if isinstance(outcome, Written):
@@ -86,7 +104,7 @@ class Scratch:
     def _forget(self, written: tuple[ObjectKey, list[str]]) -> None:
         key, versions = written
         for version in versions:
-            with suppress(UnavailableError):
+            with suppress(ShardrelError):
                 self.store.delete(key, version)
 
 
@@ -109,50 +127,34 @@ def _create_second_refused(scratch: Scratch, effort: Effort) -> str | None:
 def _create_race(scratch: Scratch, effort: Effort) -> str | None:
     for number in range(effort.rounds):
         key = scratch.key(f"create-race-{number}")
-        problem = _judge_race(scratch, key, _race(effort, partial(scratch.create, key)))
-        if problem:
+        if problem := _judge_race(scratch, key, scratch.race(key, "create", None)):
             return problem
     return None
 
 
 def _swap_race(scratch: Scratch, effort: Effort) -> str | None:
     key = scratch.key("swap-race")
-    current = scratch.swap(key, b"start", None)
+    token = None
     for number in range(effort.rounds):
-        if not isinstance(current, Written):
-            return f"a swap with the right token was {_name(current)}"
-        token = current.token
-        problem = _judge_race(scratch, key, _race(effort, partial(scratch.swap, key, expected=token)))
-        if problem:
+        if problem := _judge_race(scratch, key, scratch.race(key, "swap", token)):
             return problem
         stored = scratch.store.read(key, max_bytes=_BYTES)
-        current = scratch.swap(key, b"round %d" % number, None if stored is None else stored.token)
+        # Racers write the same bytes in every round, and a token may come back with its bytes: part the rounds.
+        between = scratch.swap(key, b"between %d" % number, None if stored is None else stored.token)
+        if not isinstance(between, Written):
+            return f"a swap with the right token was {_name(between)}"
+        token = between.token
     return None
 
 
-def _race(effort: Effort, write: Callable[[bytes], Outcome]) -> dict[bytes, Outcome]:
-    """Let all racers write at once, each its own bytes."""
-    start = Barrier(effort.racers)
-
-    def run(data: bytes) -> Outcome:
-        start.wait()
-        return write(data)
-
-    bodies = [b"racer %d" % number for number in range(effort.racers)]
-    with ThreadPoolExecutor(effort.racers) as pool:
-        return dict(zip(bodies, pool.map(run, bodies), strict=True))
-
-
-def _judge_race(
-    scratch: Scratch, key: ObjectKey, outcomes: dict[bytes, CreateOutcome] | dict[bytes, SwapOutcome]
-) -> str | None:
-    winners = [data for data, outcome in outcomes.items() if isinstance(outcome, Written)]
-    unclear = [data for data, outcome in outcomes.items() if isinstance(outcome, Unknown)]
+def _judge_race(scratch: Scratch, key: ObjectKey, raced: list[Raced]) -> str | None:
+    winners = [racer for racer in raced if racer.outcome == "won"]
     if len(winners) > 1:
-        return f"{len(winners)} of {len(outcomes)} racers won"
-    if scratch.bytes_at(key) not in (winners or unclear):
-        return "the key does not hold what the winner of the race wrote"
-    return None
+        return f"{len(winners)} of {len(raced)} racers won"
+    left = [racer.data for racer in winners or raced if racer.outcome != "lost"]
+    if not left:
+        return "nobody won a race"
+    return None if scratch.bytes_at(key) in left else "the key does not hold what the winner of the race wrote"
 
 
 def _read_after_write(scratch: Scratch, effort: Effort) -> str | None:
@@ -204,6 +206,84 @@ def _exact_version_read(scratch: Scratch, effort: Effort) -> str | None:
     return None if scratch.bytes_at(key, first.version) in (b"first", None) else "a read of a version gave another one"
 
 
+def _delete_marker(scratch: Scratch, effort: Effort) -> str | None:
+    """What is deleted without a version reads as absent, cannot be swapped by its old token, and can be created."""
+    key = scratch.key("delete-marker")
+    first = scratch.create(key, b"first")
+    if not isinstance(first, Written):
+        return f"a create of an absent key was {_name(first)}"
+    try:
+        _hide(scratch, key, first.version)
+    except UnavailableError as err:
+        if err.code is ErrorCode.STORE_DENIED:
+            return None  # whoever may not delete leaves no delete markers either
+        raise
+    if scratch.bytes_at(key) is not None:
+        return "a deleted key still has bytes"
+    stale = scratch.swap(key, b"stale", first.token)
+    if not isinstance(stale, Lost):
+        return f"a swap of a deleted key with its old token was {_name(stale)}"
+    again = scratch.create(key, b"again")
+    if not isinstance(again, Written):
+        return f"a create of a deleted key was {_name(again)}"
+    return None if scratch.bytes_at(key) == b"again" else "a deleted key that was created again has other bytes"
+
+
+def _hide(scratch: Scratch, key: ObjectKey, version: str) -> None:
+    if isinstance(scratch.store, ProbedServer):
+        marker = scratch.store.hide(key)
+        scratch.remember(key, [] if marker is None else [marker])
+    else:
+        scratch.store.delete(key, version)
+
+
+def _multipart_completion(scratch: Scratch, effort: Effort) -> str | None:
+    store = scratch.store
+    if not isinstance(store, ProbedServer):
+        return None
+    key = scratch.key("multipart-completion")
+    first = scratch.create(key, b"first")
+    second = store.create_in_parts(key, b"second")
+    if isinstance(second, Written):
+        scratch.remember(key, [second.version])
+        return "completing an upload over an object that exists replaces it"
+    return None if isinstance(first, Written) and isinstance(second, Conflict) else f"it was {_name(second)}"
+
+
+def _multipart_race(scratch: Scratch, effort: Effort) -> str | None:
+    store = scratch.store
+    if not isinstance(store, ProbedServer):
+        return None
+    for number in range(effort.rounds):
+        key = scratch.key(f"multipart-race-{number}")
+        with ThreadPoolExecutor(effort.racers) as pool:
+            outcomes = list(
+                pool.map(lambda racer, key=key: store.create_in_parts(key, b"%d" % racer), range(effort.racers))
+            )
+        winners = [outcome for outcome in outcomes if isinstance(outcome, Written)]
+        scratch.remember(key, [winner.version for winner in winners])
+        if len(winners) > 1:
+            return f"{len(winners)} of {len(outcomes)} uploads to one key were completed"
+    return None
+
+
+def _uploads_closed(scratch: Scratch, effort: Effort) -> str | None:
+    store = scratch.store
+    count = store.open_uploads() if isinstance(store, ProbedServer) else 0
+    return f"{count} uploads are under way or were left behind; a lifecycle rule can abort old ones" if count else None
+
+
+def _list_order(scratch: Scratch, effort: Effort) -> str | None:
+    if not isinstance(scratch.store, ProbedServer):
+        return None  # a folder is read in the order that its file system likes
+    # "-" comes before "/" in UTF-8, so a server that sorts folder by folder shows the second key first.
+    keys = [scratch.beside("-order/key"), scratch.key("order")]
+    for key in keys:
+        scratch.create(key, b"")
+    shown = [key for key in scratch.store.list(scratch.prefix.rstrip("/")) if key in keys]
+    return None if shown == keys else "keys are not listed in the order of their bytes"
+
+
 def _list_complete(scratch: Scratch, effort: Effort) -> str | None:
     keys = {scratch.key(f"listed-{number}") for number in range(effort.listed)}
     with ThreadPoolExecutor(effort.racers) as pool:
@@ -243,7 +323,14 @@ PROMISES: dict[str, Trial] = {
     "swap-absent-lost": _swap_absent_lost,
     "swap-race": _swap_race,
     "exact-version-read": _exact_version_read,
+    "delete-marker": _delete_marker,
     "list-complete": _list_complete,
+    "list-order": _list_order,
     "delete-exact-version": _delete_exact_version,
+    "multipart-completion": _multipart_completion,
+    "multipart-race": _multipart_race,
+    "uploads-closed": _uploads_closed,
 }
-ADVISORY = frozenset({"list-complete", "delete-exact-version"})
+ADVISORY = frozenset(
+    {"list-complete", "list-order", "delete-exact-version", "multipart-completion", "multipart-race", "uploads-closed"}
+)

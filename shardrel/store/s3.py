@@ -1,23 +1,26 @@
 """The S3 store: conditional single PUTs and exact versions. Source: schemas/SPEC.md#store
 
-Reads are sent again until they are answered, writes only as the rules of ``readback`` allow.
+What must be exclusive is one PUT; only a big digest-addressed object is a multipart upload. Reads are sent again until they are answered, writes only as the rules of ``readback`` allow.
 """
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any, TypeVar
 
 from shardrel import clock
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError, UnavailableError
 from shardrel.store.layout import check_key, check_prefix, is_key
-from shardrel.store.port import CreateOutcome, ObjectKey, Stored, SwapOutcome, Token, Unknown, Written
+from shardrel.store.port import Address, CreateOutcome, ObjectKey, Stored, SwapOutcome, Token, Unknown, Written
 from shardrel.store.readback import ABSENT, AskAgain, Seen, Unreadable, after_create, after_swap
-from shardrel.store.s3_answers import Answer, Meaning, failure
+from shardrel.store.s3_answers import Answer, Meaning, failure, not_conformant
+from shardrel.store.s3_multipart import open_uploads, upload
 from shardrel.store.s3_requests import S3Requests, S3Settings
 
 _WRITE_ID = "shardrel-write-id"
 _REPLACED = "shardrel-replaced"
 _LARGEST_PUT = 5 << 30
 _WORTH_ASKING_FIRST = 1 << 20
+_BY_DIGEST = "objects/"
 
 Outcome = TypeVar("Outcome")
 
@@ -32,6 +35,19 @@ class S3Store:
     def __init__(self, bucket: str, prefix: str, *, client: Any, settings: S3Settings) -> None:
         self._requests = S3Requests(bucket, client, settings)
         self._prefix = f"{prefix}/" if prefix else ""
+
+    @property
+    def address(self) -> Address:
+        """For another process, which looks for credentials as this one did."""
+        requests = self._requests
+        quoted = requests.settings.quoted_tokens
+        return Address(url=self.url, endpoint_url=requests.endpoint_url, quoted_tokens=quoted)
+
+    def speaking(self, *, quoted_tokens: bool) -> "S3Store":
+        """The same bucket and client with the other form of ETags in conditions."""
+        other = copy(self)
+        other._requests = self._requests.speaking(quoted_tokens=quoted_tokens)
+        return other
 
     @property
     def url(self) -> str:
@@ -49,8 +65,23 @@ class S3Store:
             found = after_create(self._look(key, own, data), own)
             if not isinstance(found, AskAgain | Unknown):
                 return found
+        if len(data) >= self._requests.settings.multipart_from and key.startswith(_BY_DIGEST):
+            return self._create_in_parts(key, data, own)
         return self._write(
-            key, data, {"IfNoneMatch": "*"}, {_WRITE_ID: own}, lambda _: after_create(self._look(key, own, data), own)
+            len(data),
+            lambda: self._put(key, data, {"IfNoneMatch": "*"}, {_WRITE_ID: own}),
+            lambda _: after_create(self._look(key, own, data), own),
+        )
+
+    def create_in_parts(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
+        """Create as a multipart upload. Nothing that must be exclusive may go this way: see ``probe``."""
+        return self._create_in_parts(check_key(key), data, clock.fresh_id())
+
+    def _create_in_parts(self, key: ObjectKey, data: bytes | memoryview, own: str) -> CreateOutcome:
+        return self._write(
+            0,  # its parts are as many as it takes
+            lambda: upload(self._requests, self._prefix + key, data, {_WRITE_ID: own}),
+            lambda _: after_create(self._look(key, own, data), own),
         )
 
     def read(self, key: ObjectKey, *, max_bytes: int, version: str | None = None) -> Stored | None:
@@ -74,11 +105,10 @@ class S3Store:
         check_key(key)
         own = clock.fresh_id()
         condition = {"IfNoneMatch": "*"} if expected is None else {"IfMatch": self._as_condition(expected)}
+        stamps = {_WRITE_ID: own, _REPLACED: expected or ABSENT}
         return self._write(
-            key,
-            data,
-            condition,
-            {_WRITE_ID: own, _REPLACED: expected or ABSENT},
+            len(data),
+            lambda: self._put(key, data, condition, stamps),
             lambda doubt: after_swap(self._look(key, own, None), own, expected, doubt=doubt),
         )
 
@@ -121,23 +151,36 @@ class S3Store:
             raise failure(left)
         return isinstance(left, Answer)
 
+    def hide(self, key: ObjectKey) -> str | None:
+        """DELETE without a version; for a probe."""
+        answer = self._requests.ask(lambda: self._requests.call("delete_object", Key=self._prefix + check_key(key)))
+        if isinstance(answer, Answer):
+            raise failure(answer)
+        version = answer.get("VersionId")
+        return str(version) if answer.get("DeleteMarker") and version else None
+
+    def open_uploads(self) -> int:
+        """Multipart uploads that are under way or were left behind; for a probe."""
+        found = open_uploads(self._requests, self._prefix)
+        if isinstance(found, Answer):
+            raise failure(found)
+        return found
+
     def _write(
         self,
-        key: ObjectKey,
-        data: bytes | memoryview,
-        condition: dict[str, str],
-        stamps: dict[str, str],
+        size: int,
+        send: Callable[[], Written | Answer],
         judge: Callable[[bool], Outcome | AskAgain],
     ) -> Outcome | Written | Unknown:
         """Send one conditional write until its outcome is settled or the attempts are used up."""
-        if len(data) > _LARGEST_PUT:
-            raise InvalidInputError(ErrorCode.INPUT_INVALID, "an object has at most 5 GiB: use more shards")
+        if size > _LARGEST_PUT:
+            raise InvalidInputError(ErrorCode.INPUT_INVALID, "such an object has at most 5 GiB")
         doubt, until = False, self._requests.deadline()
         last = Answer(meaning=Meaning.NOT_SENT, status=0, code="")
         for attempt in range(self._requests.settings.attempts):
             if attempt and not self._requests.waited(attempt, until):
                 break
-            answer = self._put(key, data, condition, stamps)
+            answer = send()
             if isinstance(answer, Written):
                 return answer
             last = answer
@@ -152,9 +195,7 @@ class S3Store:
         if doubt:
             return Unknown(f"the store did not say what became of the write ({last.status} {last.code})")
         if last.meaning in (Meaning.REFUSED, Meaning.ABSENT):
-            raise UnavailableError(
-                ErrorCode.STORAGE_NOT_CONFORMANT, "the store refuses a write whose condition holds", status=last.status
-            )
+            raise not_conformant("the store refuses a write whose condition holds", last)
         raise failure(last)
 
     def _put(

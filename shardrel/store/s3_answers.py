@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from shardrel.errors import ErrorCode, UnavailableError
+from shardrel.errors import ErrorCode, RefusedError, UnavailableError
 
 
 class Meaning(Enum):
@@ -81,14 +81,21 @@ def _meaning(status: int, code: str) -> Meaning:
     return Meaning.FINAL
 
 
-def failure(answer: Answer) -> UnavailableError:
+def failure(answer: Answer) -> UnavailableError | RefusedError:
     """The error for a caller who cannot go on.
 
-    ``store.access-denied``, ``store.contention`` (the store kept asking to try again), ``storage.not-conformant``
-    or ``store.unavailable``.
+    ``store.access-denied``, ``store.contention`` (the store kept asking to try again) or ``store.unavailable``;
+    ``storage.not-conformant``, which no waiting heals.
     """
+    if answer.status == 501:
+        return not_conformant("the store does not implement conditional requests", answer)
     code, message = _error_of(answer)
     return UnavailableError(code, message, status=answer.status, answer=answer.code)
+
+
+def not_conformant(message: str, answer: Answer) -> RefusedError:
+    """The error of a store that cannot be used."""
+    return RefusedError(ErrorCode.STORAGE_NOT_CONFORMANT, message, status=answer.status, answer=answer.code)
 
 
 def _error_of(answer: Answer) -> tuple[ErrorCode, str]:
@@ -102,6 +109,4 @@ def _error_of(answer: Answer) -> tuple[ErrorCode, str]:
         return ErrorCode.STORE_UNAVAILABLE, "no connection to the store's endpoint"
     if answer.meaning is Meaning.FINAL and answer.status == 0:
         return ErrorCode.STORE_UNAVAILABLE, "the store's AWS configuration does not work"
-    if answer.status == 501:
-        return ErrorCode.STORAGE_NOT_CONFORMANT, "the store does not implement conditional requests"
     return ErrorCode.STORE_UNAVAILABLE, _SENTENCES.get(answer.code, "the store does not answer as it should")

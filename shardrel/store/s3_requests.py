@@ -5,7 +5,7 @@ write that landed into one that was refused.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import boto3
@@ -41,6 +41,8 @@ class S3Settings:
         first_pause: Seconds before the second attempt; doubled each time, up to ``longest_pause``.
         patience: Seconds after which one request is not sent again, however many attempts are left.
         quoted_tokens: Whether ETags are sent in quotes, as the standard says; some servers want them bare.
+        multipart_from: Digest-addressed objects of so many bytes or more are sent in parts.
+        part_bytes: Size of a part; S3 allows none below 5 MiB but the last.
     """
 
     attempts: int = 7
@@ -51,6 +53,8 @@ class S3Settings:
     read_timeout: float = 60.0
     connections: int = 64
     quoted_tokens: bool = True
+    multipart_from: int = 64 << 20
+    part_bytes: int = 32 << 20
 
 
 class S3Requests:
@@ -64,6 +68,15 @@ class S3Requests:
         self.bucket = bucket
         self.settings = settings
         self._client = client
+
+    @property
+    def endpoint_url(self) -> str:
+        """Where the requests go."""
+        return str(self._client.meta.endpoint_url)
+
+    def speaking(self, *, quoted_tokens: bool) -> "S3Requests":
+        """The same client with the other form of tokens."""
+        return S3Requests(self.bucket, self._client, replace(self.settings, quoted_tokens=quoted_tokens))
 
     def ask(self, attempt: Callable[[], T | Answer]) -> T | Answer:
         """Send a request that may be sent again, until it is answered or the attempts are used up."""

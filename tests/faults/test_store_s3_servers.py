@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 
 from shardrel.digest import digest_of
-from shardrel.errors import ErrorCode, IntegrityError, NotFoundError, UnavailableError
+from shardrel.errors import ErrorCode, IntegrityError, NotFoundError, RefusedError, UnavailableError
 from shardrel.store.layout import commit_key, gate_key, object_key, run_key
 from shardrel.store.objects import get, put
 from shardrel.store.port import ObjectKey, Token, Unknown, Written
@@ -15,6 +15,7 @@ from shardrel.store.probe import probe
 from shardrel.store.promises import Effort
 from shardrel.store.s3 import S3Store
 from shardrel.store.s3_requests import S3Settings, connect
+from shardrel.store.verdicts import conforming, keep
 from tests.support.fault_proxy import (
     Action,
     FaultProxy,
@@ -34,6 +35,7 @@ STATE = gate_key("data")
 RECORD = run_key("run-1")
 ATTEMPTS = quick_settings().attempts
 FOREVER = 1000
+QUICK = Effort(racers=2, processes=0, rounds=1, listed=3)
 
 
 @pytest.fixture(params=["plain", "versioned"])
@@ -168,11 +170,11 @@ def test_a_listing_that_breaks_off_stops_the_work(
 
 def test_the_probe_refuses_a_server_that_ignores_conditions(plain: S3Store, proxy: FaultProxy) -> None:
     proxy.on("PUT", ignore_conditions, FOREVER)
-    verdict = probe(plain, Effort(racers=2, rounds=1, listed=3))
+    verdict = probe(plain, QUICK)
     assert verdict.verdict == "FAILED"
     failed = {check.name for check in verdict.checks if not check.ok}
     assert {"create-second-refused", "create-race", "swap-stale-lost", "swap-absent-lost", "swap-race"} <= failed
-    with pytest.raises(UnavailableError) as refused:
+    with pytest.raises(RefusedError) as refused:
         verdict.require()
     assert refused.value.code is ErrorCode.STORAGE_NOT_CONFORMANT
 
@@ -187,21 +189,21 @@ def want_bare(request: Request, forward: Forward) -> Response:
     return forward(replace(request, headers={**request.headers, "If-Match": f'"{token}"'}))
 
 
-def test_a_server_that_wants_bare_etags_is_refused_until_it_gets_them(plain: S3Store, proxy: FaultProxy) -> None:
+def test_a_server_that_wants_bare_etags_gets_them_after_its_probe(plain: S3Store, proxy: FaultProxy) -> None:
     proxy.on("PUT", want_bare, FOREVER)
     token = swapped(plain, b"1", None)
-    with pytest.raises(UnavailableError) as refused:
+    with pytest.raises(RefusedError) as refused:
         plain.swap(STATE, b"2", token)
     assert refused.value.code is ErrorCode.STORAGE_NOT_CONFORMANT
-    assert probe(plain, Effort(racers=1, rounds=1, listed=1)).verdict == "FAILED"
-    bare = replace(quick_settings(), quoted_tokens=False)
-    store = S3Store("plain", "bare", client=client_of(proxy.url), settings=bare)
-    assert probe(store, Effort(racers=1, rounds=1, listed=1)).verdict == "PASSED"
+    found = probe(plain, QUICK)
+    assert (found.verdict, found.quoted_tokens) == ("PASSED", False)
+    keep(plain, "data", found, "2026-01-31T12:00:00Z")
+    assert isinstance(conforming(plain, "data").swap(STATE, b"2", token), Written)
 
 
 def test_a_server_without_conditional_requests_is_refused(plain: S3Store, proxy: FaultProxy) -> None:
     proxy.on("PUT", answer(501, "NotImplemented"), FOREVER)
-    with pytest.raises(UnavailableError) as refused:
+    with pytest.raises(RefusedError) as refused:
         plain.create(RECORD, b"1")
     assert refused.value.code is ErrorCode.STORAGE_NOT_CONFORMANT
 
