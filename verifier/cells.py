@@ -111,7 +111,7 @@ def _check_utf8(values: Any) -> None:
 
 def _list_body(element: rs.Slot, found: Spans, valid: Mask | None) -> list[Piece]:
     lengths = numbers(found.lengths, valid)
-    if fixed_width(element.type) is not None:
+    if fixed_width(element.type):
         return [lengths, *_packed(element, found, valid)]
     return [lengths, _grouped(found, lambda children, shown: cell(element, children[0], shown), valid)]
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from shardrel.records import schema as rs
 
@@ -92,7 +93,8 @@ def fits(kind: rs.LogicalType, values: Any) -> bool:
         case rs.DecimalType():
             return _digits_fit(values)
         case rs.FixedBinaryType(size=0):
-            return not (pc.max(pc.binary_length(values)).as_py() or 0)
+            entries = values.dictionary if pt.is_dictionary(values.type) else values
+            return not (pc.max(pc.binary_length(entries)).as_py() or 0)
         case rs.ListType(element=element, size=size):
             sized = size is None or not pc.any(pc.not_equal(pc.list_value_length(values), size)).as_py()
             return sized and (not _looser(element.type) or fits(element.type, pc.list_flatten(values)))

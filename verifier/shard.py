@@ -30,7 +30,8 @@ from verifier.tally import Spot
 
 MAX_ID_BYTES = 1024
 MAX_FIELD_BYTES = 4096
-_TUPLE_BYTES = 2048
+# What the four tuple columns of a record may take, lengths included.
+_TUPLE_BYTES = MAX_ID_BYTES + 3 * MAX_FIELD_BYTES + 16
 _AS_FINDING = {
     ErrorCode.INPUT_UTF8: ErrorCode.RECORD_UTF8,
     ErrorCode.INPUT_NOT_NULL: ErrorCode.RECORD_SCHEMA,

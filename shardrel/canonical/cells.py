@@ -58,7 +58,7 @@ def cell_parts(array: Any, place: Field | Slot, path: str) -> list[Part]:
 
 
 def width_of(logical: LogicalType) -> int | None:
-    """Bytes of a fixed-width type's body; None for any other type."""
+    """Bytes of a body that has the same number of them for every value; None for any other type."""
     if isinstance(logical, BoolType):
         return 1
     if isinstance(logical, IntType | FloatType):
@@ -127,7 +127,7 @@ def _list_body(array: Any, logical: ListType, path: str) -> list[Part]:
     offsets, values = list_ranges(array)
     counts = np.diff(offsets)
     width = width_of(logical.element.type)
-    if width is None:
+    if not width:
         cells = cell_parts(values, logical.element, f"{path}[]")
         return [integers(counts), _rows_of_elements(cells, len(values), offsets)]
     if values.null_count == 0:
@@ -151,11 +151,9 @@ def _rows_of_elements(cells: list[Part], elements: int, offsets: npt.NDArray[np.
 
 def _packed(values: Any, logical: LogicalType, width: int, offsets: npt.NDArray[np.int64], path: str) -> list[Part]:
     """Elements of lists without null elements: a zero byte, then a slice of the values as they lie."""
-    parts = [_flags(np.diff(offsets) > 0, 0)]
-    if width:
-        column = _bodies(values, logical, width, path).column
-        parts.append(Varying(offsets=offsets * width, data=pa.py_buffer(column.view(np.uint8))))
-    return parts
+    column = _bodies(values, logical, width, path).column
+    bodies = Varying(offsets=offsets * width, data=pa.py_buffer(column.view(np.uint8)))
+    return [_flags(np.diff(offsets) > 0, 0), bodies]
 
 
 def _packed_with_nulls(
@@ -174,8 +172,6 @@ def _packed_with_nulls(
         offsets=np.concatenate([[0], np.cumsum(counts * holed)]),
         data=pa.py_buffer(valid[np.repeat(holed, counts)].astype(np.uint8)),
     )
-    if not width:
-        return [flags, marks]
     bodies = _bodies(values, logical, width, path).column.copy()
     bodies[~valid] = np.zeros(1, bodies.dtype)
     return [flags, marks, Varying(offsets=offsets * width, data=pa.py_buffer(bodies.view(np.uint8)))]

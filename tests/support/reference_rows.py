@@ -117,7 +117,7 @@ def elements(values: Any) -> bytes:
     count, arrow = len(values), logical_storage(values.type)
     width = fixed_width(arrow)
     cells = [cell(values, i) for i in range(count)]
-    if width is None:
+    if not width:
         return b"".join(cells)
     if count == 0:
         return b""
