@@ -1,4 +1,4 @@
-"""Member index: all released tuples in canonical order, each with shard and row.
+"""Member index: the leaf of every released tuple in canonical order, with shard and row.
 
 Source: schemas/SPEC.md#member-index
 """
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shardrel.digest import Digest
-from shardrel.membership.columns import Members
+from shardrel.membership.columns import Digests, fixed_digests, plain
 from shardrel.records.descriptor import PARQUET
 from shardrel.records.snapshot import MemberIndex, Part
 from shardrel.store.objects import put, unversioned
@@ -22,17 +22,23 @@ PART_BYTES = 64 * 1024 * 1024
 PART_RECORDS = 262_144
 
 _DICTIONARIES = ["source_id", "source_version", "split"]
+# Digests do not compress.
+_DIGESTS = frozenset(("content_digest", "leaf"))
 _ENCODINGS = {"sample_id": "DELTA_BYTE_ARRAY", "shard": "BYTE_STREAM_SPLIT", "row": "BYTE_STREAM_SPLIT"}
 
 Numbers = npt.NDArray[np.uint32]
 
 
-def index_table(members: Members, shards: Numbers, rows: Numbers) -> Any:
+def index_table(sample_ids: Any, leaves: Digests, shards: Numbers, rows: Numbers) -> Any:
     """Columns of the member index for members in canonical order."""
-    table = members.to_table()
-    for name, numbers in (("shard", shards), ("row", rows)):
-        table = table.append_column(pa.field(name, pa.uint32(), nullable=False), pa.array(numbers, pa.uint32()))
-    return table
+    columns = {
+        "sample_id": plain(sample_ids),
+        "leaf": fixed_digests(leaves),
+        "shard": pa.array(shards, pa.uint32()),
+        "row": pa.array(rows, pa.uint32()),
+    }
+    fields = [pa.field(name, column.type, nullable=False) for name, column in columns.items()]
+    return pa.table(list(columns.values()), schema=pa.schema(fields))
 
 
 def put_parts(store: Store, table: Any) -> tuple[Part, ...]:
@@ -51,18 +57,18 @@ def member_index(parts: tuple[Part, ...], ordered_root: Digest) -> MemberIndex:
 def encode_part(table: Any) -> Any:
     """Deterministic Parquet bytes of a part, ``pa.Buffer``."""
     sink = pa.BufferOutputStream()
-    encodings = {name: encoding for name, encoding in _ENCODINGS.items() if name in table.column_names}
+    names = table.column_names
+    encodings = {name: "PLAIN" if name in _DIGESTS else _ENCODINGS.get(name) for name in names}
     pq.write_table(
         table,
         sink,
         row_group_size=PART_RECORDS,
         version="2.6",
         data_page_version="1.0",
-        # Digests do not compress.
-        compression={name: "NONE" if name == "content_digest" else "ZSTD" for name in table.column_names},
-        compression_level={name: 3 for name in table.column_names if name != "content_digest"},
-        use_dictionary=_DICTIONARIES,
-        column_encoding={**encodings, "content_digest": "PLAIN"},
+        compression={name: "NONE" if name in _DIGESTS else "ZSTD" for name in names},
+        compression_level={name: 3 for name in names if name not in _DIGESTS},
+        use_dictionary=[name for name in _DICTIONARIES if name in names],
+        column_encoding={name: encoding for name, encoding in encodings.items() if encoding},
         write_statistics=False,
         write_page_checksum=True,
         store_schema=False,

@@ -56,7 +56,7 @@ def write(
     placement = place(ordered, staged.leaves, sharding)
     columns = column_encodings(sample(staged, placement.by_shard))
     serializer = serializer_of(columns, row_group_records(logical_bytes, staged.records))
-    parts = _index_parts(store, ordered, placement, pool)
+    parts = _index_parts(store, staged, ordered, placement, pool)
     shards = _shards(store, staged, placement, declared, serializer, options, pool, progress)
     root = ordered_root(
         tree.result(), staged.records, declared.snapshot.tombstone_watermark, declared.snapshot.benchmark_fence
@@ -116,10 +116,12 @@ def _shards(
 
 
 def _index_parts(
-    store: Store, ordered: Sequence[Range], placement: Placement, pool: Executor
+    store: Store, staged: Staged, ordered: Sequence[Range], placement: Placement, pool: Executor
 ) -> list[Future[tuple[Part, ...]]]:
     def one(number: int) -> tuple[Part, ...]:
-        table = index_table(ordered[number].members, placement.shards[number], placement.rows[number])
+        part = ordered[number]
+        leaves = rows_of(staged.leaves, part.records)
+        table = index_table(part.members.sample_ids, leaves, placement.shards[number], placement.rows[number])
         return put_parts(store, table)
 
     return [pool.submit(one, number) for number in range(len(ordered))]

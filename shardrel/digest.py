@@ -22,6 +22,7 @@ class Domain(Enum):
 
     RECORD = b"shardrel/record\0"
     TYPE = b"shardrel/type\0\0\0"
+    ORIGIN = b"shardrel/origin\0"
     TUPLE = b"shardrel/tuple\0\0"
     NODE = b"shardrel/node\0\0\0"
     ROOT = b"shardrel/root\0\0\0"

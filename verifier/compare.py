@@ -177,20 +177,6 @@ def _spots(code: ErrorCode, mask: Mask, seen: Seen, shard_id: Callable[[int], st
         )
 
 
-def index_mismatches(listed: Listed, seen: Seen) -> int:
-    """Entries of a member index that are not what was seen, both in canonical order."""
-    if len(listed) != len(seen) or listed.places is None:
-        return max(abs(len(listed) - len(seen)), 1)
-    place = np.arange(len(seen))
-    contexts = [differing(have, want, place) for have, want in zip(seen.context, listed.context, strict=True)]
-    moved = (listed.places[0] != seen.shards) | (listed.places[1] != seen.rows)
-    if listed.ids.equals(seen.ids) and np.array_equal(_words(listed.content), _words(seen.content)):
-        return int(np.count_nonzero(np.logical_or.reduce([moved, *contexts])))
-    wrong = pc.not_equal(listed.ids, seen.ids).to_numpy(zero_copy_only=False)
-    content = (_words(listed.content) != _words(seen.content)).any(axis=1)
-    return int(np.count_nonzero(np.logical_or.reduce([wrong, content, moved, *contexts])))
-
-
 def _rows(matrix: Bytes32, order: npt.NDArray[np.int64]) -> Bytes32:
     """Rows in another order, moved as whole 32-byte values."""
     return np.ascontiguousarray(matrix).view("V32").ravel()[order].view(np.uint8).reshape(-1, 32)

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from shardrel.canonical.sha import Bytes32, sha256_rows
-from shardrel.digest import Digest, Domain, domain_hash, lp, to_digest, u64
+from shardrel.digest import Digest, Domain, domain_hash, to_digest, u64
 from verifier.pieces import Fixed, Piece, constant, numbers, slices, weave
 
 
@@ -21,27 +21,45 @@ def tuple_leaves(ids: Any, context: tuple[Any, Any, Any], content: Bytes32, sche
         content: Shape (n, 32).
         schema_digest: 32 raw bytes.
     """
-    source, version, split = context
-    pieces: list[Piece] = [constant(Domain.TUPLE.value)]
-    pieces += [*prefixed(ids), *prefixed(source), *prefixed(version)]
-    pieces += [Fixed(content, None), *prefixed(split), constant(schema_digest)]
-    return sha256_rows(weave(len(ids), pieces))
+    if not len(ids):
+        return np.empty((0, 32), np.uint8)
+    head = [constant(Domain.TUPLE.value), _origin(context, schema_digest), Fixed(content, None)]
+    return sha256_rows(weave(len(ids), [*head, _text(ids)[1]]))
 
 
-def prefixed(values: Any) -> list[Piece]:
-    """``lp`` of each string. A dictionary of equally long strings is laid out once an entry, not once a row."""
-    if not pt.is_dictionary(values.type):
-        data = values.buffers()[2] or b""
-        offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4)
-        return [numbers(np.diff(offsets).astype(np.int64), None), slices(offsets, data, None)]
-    entries = values.dictionary
-    if len(entries) == 1:
-        return [constant(lp(entries[0].as_buffer().to_pybytes()))]
-    sizes = pc.unique(pc.binary_length(entries))
-    if len(sizes) != 1:
-        return prefixed(plain(values))
-    laid_out = np.frombuffer(b"".join([lp(entry.as_buffer().to_pybytes()) for entry in entries]), np.uint8)
-    return [Fixed(laid_out.reshape(len(entries), -1)[codes(values)], None)]
+def _origin(context: tuple[Any, Any, Any], schema_digest: bytes) -> Fixed:
+    """Origin of each row; what several rows share is hashed once."""
+    folded = [values if pt.is_dictionary(values.type) else values.dictionary_encode() for values in context]
+    numbered = codes(folded[0]).astype(np.int64)
+    for values in folded[1:]:
+        if len(values.dictionary) > 1:
+            numbered = _renumbered(numbered)[0] * len(values.dictionary) + codes(values)
+    numbered, firsts = _renumbered(numbered)
+    pieces: list[Piece] = [constant(Domain.ORIGIN.value)]
+    for values in folded:
+        pieces += _prefixed(plain(values.take(pa.array(firsts))))
+    hashed = sha256_rows(weave(len(firsts), [*pieces, constant(schema_digest)]))
+    return Fixed(hashed[0] if len(hashed) == 1 else hashed.take(numbered, axis=0), None)
+
+
+def _prefixed(values: Any) -> list[Piece]:
+    offsets, text = _text(values)
+    return [numbers(np.diff(offsets).astype(np.int64), None), text]
+
+
+def _text(values: Any) -> tuple[Any, Piece]:
+    offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4)
+    return offsets, slices(offsets, values.buffers()[2] or b"", None)
+
+
+def _renumbered(classes: Any) -> tuple[Any, Any]:
+    """The same classes of rows numbered from 0 on without gaps, and the first row of each class."""
+    coded = pa.array(classes).dictionary_encode()
+    places = codes(coded).astype(np.int64)
+    firsts = np.empty(len(coded.dictionary), np.int64)
+    # The last one written stays, hence backwards.
+    firsts[places[::-1]] = np.arange(len(places))[::-1]
+    return places, firsts
 
 
 def plain(values: Any) -> Any:

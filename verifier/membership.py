@@ -2,7 +2,6 @@
 
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
 
 from shardrel.canonical.sha import Bytes32
 from shardrel.digest import Digest
@@ -10,12 +9,13 @@ from shardrel.errors import ErrorCode
 from shardrel.records.release import Release
 from shardrel.records.snapshot import MemberIndex, Snapshot
 from shardrel.store.port import Store
-from verifier.compare import Compared, Seen, compare, gathered, index_mismatches
+from verifier.compare import Compared, Seen, compare, gathered
 from verifier.fences import Selectors, named
+from verifier.index import mismatches, read_range
 from verifier.leaves import canonical_order
-from verifier.parts import Listed, concatenated, empty_listed, overlapping, read_index_part, read_snapshot_part
+from verifier.parts import Listed, empty_listed, read_snapshot_part
 from verifier.pool import in_order
-from verifier.runs import Runs, first_above
+from verifier.runs import Runs
 from verifier.structure import FlawError
 from verifier.tally import Spot, Tally
 from verifier.tree import OrderedTree
@@ -41,6 +41,11 @@ class Membership:
     def borders(self) -> list[str]:
         """Last sample id of each part of the snapshot."""
         return borders_of(self.snapshot)
+
+    def bounds(self, number: int) -> tuple[str | None, str | None]:
+        """Sample ids of a range lie above the first and not above the second; the last range has no second."""
+        borders = self.borders
+        return borders[number - 1] if number else None, borders[number] if number < len(borders) else None
 
 
 def borders_of(snapshot: Snapshot) -> list[str]:
@@ -84,10 +89,9 @@ def compare_range(membership: Membership, number: int) -> Compared:
 
 def _declared(membership: Membership, number: int) -> Listed:
     """Tuples that the snapshot declares in a range, without those that a publisher leaves out."""
-    borders = membership.borders
-    if number == len(borders):
+    lower, upper = membership.bounds(number)
+    if upper is None:
         return empty_listed()
-    lower = borders[number - 1] if number else None
     listed = read_snapshot_part(membership.store, membership.snapshot.parts[number], lower)
     if all(selectors.empty for selectors in membership.excluded):
         return listed
@@ -100,35 +104,7 @@ def _index_spots(membership: Membership, number: int, seen: Seen) -> list[Spot]:
         return []
     subject = membership.release.objects.member_index.digest
     try:
-        wrong = index_mismatches(_indexed(membership, index, number), seen)
+        wrong = mismatches(read_range(membership.store, index, *membership.bounds(number)), seen)
     except FlawError as flaw:
         return [Spot(code=flaw.code, subject=subject, detail=flaw.detail)]
     return [Spot(code=ErrorCode.MEMBER_INDEX, subject=subject, count=wrong)] if wrong else []
-
-
-def _indexed(membership: Membership, index: MemberIndex, number: int) -> Listed:
-    """Entries of the member index whose sample ids lie in a range."""
-    borders = membership.borders
-    lower = borders[number - 1] if number else None
-    upper = borders[number] if number < len(borders) else None
-    parts = [read_index_part(membership.store, part) for part in overlapping(index.parts, lower, upper)]
-    return concatenated([_within(part, lower, upper) for part in parts])
-
-
-def _within(listed: Listed, lower: str | None, upper: str | None) -> Listed:
-    start = 0 if lower is None else first_above(listed.ids, lower)
-    stop = len(listed) if upper is None else first_above(listed.ids, upper)
-    return listed if (start, stop) == (0, len(listed)) else _cut(listed, start, max(start, stop))
-
-
-def _cut(listed: Listed, start: int, stop: int) -> Listed:
-    source, version, split = (column.slice(start, stop - start) for column in listed.context)
-    places: tuple[Any, Any] | None = None
-    if listed.places is not None:
-        places = (listed.places[0][start:stop], listed.places[1][start:stop])
-    return Listed(
-        ids=listed.ids.slice(start, stop - start),
-        context=(source, version, split),
-        content=listed.content[start:stop],
-        places=places,
-    )

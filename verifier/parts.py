@@ -14,6 +14,7 @@ from shardrel.records.snapshot import Part
 from shardrel.store.objects import get
 from shardrel.store.port import Store
 from verifier.decode import dictionary_columns, open_again
+from verifier.leaves import plain
 from verifier.runs import digest_matrix, joined_context
 from verifier.structure import FlawError, Limits, open_file
 
@@ -25,7 +26,6 @@ _STRINGS = [
     pa.field(name, pa.string(), nullable=False) for name in ("sample_id", "source_id", "source_version", "split")
 ]
 _SNAPSHOT = pa.schema([*_STRINGS, pa.field("content_digest", pa.binary(32), nullable=False)])
-_INDEX = pa.schema([*_SNAPSHOT, *(pa.field(name, pa.uint32(), nullable=False) for name in ("shard", "row"))])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +34,11 @@ class Listed:
 
     Attributes:
         context: Source id, source version, split: string arrays or dictionaries of strings.
-        places: Shard and row of each, in a member index.
     """
 
     ids: Any
     context: tuple[Any, Any, Any]
     content: Bytes32
-    places: tuple[Any, Any] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -51,10 +49,7 @@ class Listed:
             return self
         mask = pa.array(keep)
         source, version, split = (column.filter(mask) for column in self.context)
-        places = None if self.places is None else (self.places[0][keep], self.places[1][keep])
-        return Listed(
-            ids=self.ids.filter(mask), context=(source, version, split), content=self.content[keep], places=places
-        )
+        return Listed(ids=self.ids.filter(mask), context=(source, version, split), content=self.content[keep])
 
 
 def read_snapshot_part(store: Store, part: Part, lower: str | None) -> Listed:
@@ -63,25 +58,23 @@ def read_snapshot_part(store: Store, part: Part, lower: str | None) -> Listed:
     Raises:
         FlawError: ``snapshot.invalid`` with what is wrong; a storage or Parquet code for its bytes.
     """
-    listed = _read(store, part, _SNAPSHOT, ErrorCode.SNAPSHOT_INVALID)
-    ids = listed.ids
+    table = read_part(store, part, _SNAPSHOT, ErrorCode.SNAPSHOT_INVALID)
+    ids = text_column(table.column(0), ErrorCode.SNAPSHOT_INVALID)
     if not pc.all(pc.less(ids[:-1], ids[1:]), min_count=0).as_py():
         raise FlawError(ErrorCode.SNAPSHOT_INVALID, "the sample ids of a part do not strictly grow")
     if ids[-1].as_py() != part.last_sample_id or (lower is not None and ids[0].as_py() <= lower):
         raise FlawError(ErrorCode.SNAPSHOT_INVALID, "a part holds sample ids outside of its range")
-    return listed
+    source, version, split = (_context_column(column, ErrorCode.SNAPSHOT_INVALID) for column in table.columns[1:4])
+    content = digest_matrix(table.column(4).combine_chunks())
+    return Listed(ids=ids, context=(source, version, split), content=content)
 
 
-def read_index_part(store: Store, part: Part) -> Listed:
-    """Tuples of a part of a member index.
+def read_part(store: Store, part: Part, schema: pa.Schema, code: ErrorCode) -> Any:
+    """The columns of a part of a snapshot or of a member index; there is at least one row.
 
     Raises:
-        FlawError: ``member-index.mismatch``; a storage or Parquet code for its bytes.
+        FlawError: ``code`` with what is wrong; a storage or Parquet code for its bytes.
     """
-    return _read(store, part, _INDEX, ErrorCode.MEMBER_INDEX)
-
-
-def _read(store: Store, part: Part, schema: pa.Schema, code: ErrorCode) -> Listed:
     if part.object.size > MAX_PART_BYTES or part.records > MAX_PART_RECORDS or part.last_sample_id is None:
         raise FlawError(code, "a part is larger than a part may be, or does not name its last sample id")
     data = fetch(store, part.object)
@@ -91,21 +84,26 @@ def _read(store: Store, part: Part, schema: pa.Schema, code: ErrorCode) -> Liste
         table = open_again(data, dictionary_columns(file.metadata)).read(use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as err:
         raise FlawError(ErrorCode.PARQUET_STRUCTURE, "a page does not decode") from err
-    return _listed(table, code)
-
-
-def _listed(table: Any, code: ErrorCode) -> Listed:
-    columns = [joined_context(column.chunks) for column in table.columns[:4]]
-    if any(not valid_text(column) for column in columns):
-        raise FlawError(code, "a tuple field is not valid UTF-8")
     if not table.num_rows:
         raise FlawError(code, "a part is empty")
-    content = digest_matrix(table.column(4).combine_chunks())
-    places = None
-    if table.num_columns > 5:
-        places = (table.column(5).to_numpy(), table.column(6).to_numpy())
-    ids = columns[0] if pa.types.is_string(columns[0].type) else columns[0].cast(pa.string())
-    return Listed(ids=ids, context=(columns[1], columns[2], columns[3]), content=content, places=places)
+    return table
+
+
+def text_column(column: Any, code: ErrorCode) -> Any:
+    """Plain strings of a column, in one array.
+
+    Raises:
+        FlawError: ``code``: they are not valid UTF-8.
+    """
+    values = plain(_context_column(column, code))
+    return values if pa.types.is_string(values.type) else values.cast(pa.string())
+
+
+def _context_column(column: Any, code: ErrorCode) -> Any:
+    joined = joined_context(column.chunks)
+    if not valid_text(joined):
+        raise FlawError(code, "a tuple field is not valid UTF-8")
+    return joined
 
 
 def valid_text(values: Any) -> bool:
@@ -146,21 +144,4 @@ def overlapping(parts: Sequence[Part], lower: str | None, upper: str | None) -> 
 def empty_listed() -> Listed:
     """No tuples."""
     none = pa.array([], pa.string())
-    nothing = np.empty(0, np.uint32)
-    return Listed(ids=none, context=(none, none, none), content=np.empty((0, 32), np.uint8), places=(nothing, nothing))
-
-
-def concatenated(parts: Sequence[Listed]) -> Listed:
-    """Index parts one after another."""
-    if not parts:
-        return empty_listed()
-    if len(parts) == 1:
-        return parts[0]
-    source, version, split = (joined_context([part.context[i] for part in parts]) for i in range(3))
-    places = [part.places for part in parts if part.places is not None]
-    return Listed(
-        ids=pa.concat_arrays([part.ids for part in parts]),
-        context=(source, version, split),
-        content=np.concatenate([part.content for part in parts]),
-        places=(np.concatenate([p[0] for p in places]), np.concatenate([p[1] for p in places])),
-    )
+    return Listed(ids=none, context=(none, none, none), content=np.empty((0, 32), np.uint8))

@@ -1,9 +1,10 @@
 """Member tuples as leaves, without a loop over members. Source: schemas/SPEC.md#member-tuples.
 
-A tuple is joined from a few binary columns: what repeats (domain, schema digest, split) is
-encoded once for each distinct value and taken by index.
+Where a record comes from repeats, so it is hashed once for each distinct (source, version, split) and
+its digest is taken by row.
 """
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,14 @@ from shardrel.canonical.sha import Bytes32, fixed_rows, sha256_rows
 from shardrel.digest import Domain, domain_hash, u64
 from shardrel.membership.columns import Members, plain
 
+Codes = npt.NDArray[np.int64]
+
 # Rows whose joined tuples stay far below the 2^31 bytes of a 32-bit offset.
 _JOIN_BYTES = 64 * 1024 * 1024
-_FIXED_BYTES = len(Domain.TUPLE.value) + 4 * 8 + 32 + 32
+_TUPLE = np.frombuffer(Domain.TUPLE.value, np.uint8)
+_HEAD_BYTES = len(_TUPLE) + 32 + 32
+_ORIGIN_BYTES = len(Domain.ORIGIN.value) + 3 * 8 + 32
+_MAX_CODE = 1 << 62
 
 
 def tuple_leaves(
@@ -34,24 +40,18 @@ def tuple_leaves(
         schema_digest: 32 raw bytes, the same for every member.
 
     Returns:
-        Shape (n, 32), uint8: ``H(tuple, tuple)`` in the order of the members.
+        Shape (n, 32), uint8, in the order of the members.
     """
     n = len(content_digests)
     out = np.empty((n, 32), np.uint8)
-    columns = [sample_ids, source_ids, source_versions, splits]
-    step = _rows_a_join(columns, n)
+    step = _rows_a_join(_HEAD_BYTES + _widest(sample_ids)) if n else 1
     for at in range(0, n, step):
-        ids, sources, versions, parts = [column.slice(at, step) for column in columns]
-        joined = pc.binary_join_element_wise(
-            pa.scalar(Domain.TUPLE.value, pa.binary()),
-            *_prefixed(ids),
-            *_prefixed(sources),
-            *_prefixed(versions),
-            fixed_rows(np.ascontiguousarray(content_digests[at : at + step])),
-            *_prefixed(parts.dictionary_encode(), tail=schema_digest),
-            pa.scalar(b"", pa.binary()),
-        )
-        out[at : at + step] = sha256_rows(joined)
+        ids, sources, versions, parts = [c.slice(at, step) for c in (sample_ids, source_ids, source_versions, splits)]
+        head = np.empty((len(ids), _HEAD_BYTES), np.uint8)
+        head[:, :16] = _TUPLE
+        head[:, 16:48] = origins((sources, versions, parts), schema_digest)
+        head[:, 48:] = content_digests[at : at + step]
+        out[at : at + step] = sha256_rows(_joined(fixed_rows(head), plain(ids).cast(pa.binary())))
     return out
 
 
@@ -67,23 +67,62 @@ def member_set_digest(leaves: Bytes32) -> bytes:
     return domain_hash(Domain.MEMBER, u64(len(leaves)), np.ascontiguousarray(leaves).reshape(-1).data)
 
 
-def _prefixed(column: Any, tail: bytes = b"") -> list[Any]:
-    """Binary columns that join to ``lp(value) ‖ tail``: one of a dictionary, two of plain values."""
-    if pa.types.is_dictionary(column.type):
-        words = [u64(len(word)) + word + tail for word in (text.encode() for text in column.dictionary.to_pylist())]
-        return [pa.array(words, pa.binary()).take(column.indices)]
-    values = plain(column)
-    lengths = np.ascontiguousarray(_lengths(values).astype("<u8"))
-    return [fixed_rows(lengths.view(np.uint8).reshape(len(values), 8)), values.cast(pa.binary())]
+def origins(columns: tuple[Any, Any, Any], schema_digest: bytes) -> Bytes32:
+    """Origin digest of each row.
+
+    Args:
+        columns: Source ids, source versions, splits: string arrays without nulls, each plain or dictionary-encoded.
+        schema_digest: 32 raw bytes.
+    """
+    folded = [column if pa.types.is_dictionary(column.type) else column.dictionary_encode() for column in columns]
+    rows, firsts = _distinct(folded)
+    distinct = [plain(column.take(pa.array(firsts))) for column in folded]
+    digests = _hashed(distinct, schema_digest)
+    return digests[rows] if len(digests) > 1 else digests
 
 
-def _lengths(values: Any) -> npt.NDArray[np.int32]:
+def _distinct(columns: list[Any]) -> tuple[Codes, Codes]:
+    """The number of each row's combination, and one row of each combination."""
+    rows = reduce(
+        _combined, [(column.indices.to_numpy().astype(np.int64), len(column.dictionary)) for column in columns]
+    )[0]
+    coded = pa.array(rows).dictionary_encode().indices.to_numpy()
+    firsts = np.zeros(int(coded.max()) + 1, np.int64)
+    firsts[coded[::-1]] = np.arange(len(coded))[::-1]
+    return coded, firsts
+
+
+def _combined(left: tuple[Codes, int], right: tuple[Codes, int]) -> tuple[Codes, int]:
+    """One code for a pair of codes; large ones are numbered anew before they could overflow."""
+    (a, many), (b, more) = left, right
+    if many * more > _MAX_CODE:
+        coded = pa.array(a).dictionary_encode()
+        a, many = coded.indices.to_numpy().astype(np.int64), len(coded.dictionary)
+    return a * more + b, many * more
+
+
+def _hashed(distinct: list[Any], schema_digest: bytes) -> Bytes32:
+    out = np.empty((len(distinct[0]), 32), np.uint8)
+    step = _rows_a_join(_ORIGIN_BYTES + sum(_widest(column) for column in distinct))
+    for at in range(0, len(out), step):
+        columns = [part for column in distinct for part in _prefixed(column.slice(at, step))]
+        domain, tail = (pa.scalar(value, pa.binary()) for value in (Domain.ORIGIN.value, schema_digest))
+        out[at : at + step] = sha256_rows(_joined(domain, *columns, tail))
+    return out
+
+
+def _joined(*columns: Any) -> Any:
+    return pc.binary_join_element_wise(*columns, pa.scalar(b"", pa.binary()))
+
+
+def _prefixed(values: Any) -> tuple[Any, Any]:
+    """Binary columns that join to ``lp(value)``."""
     offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4)
-    return np.diff(offsets)
+    lengths = np.ascontiguousarray(np.diff(offsets).astype("<u8"))
+    return fixed_rows(lengths.view(np.uint8).reshape(len(values), 8)), values.cast(pa.binary())
 
 
-def _rows_a_join(columns: list[Any], n: int) -> int:
-    widest = _FIXED_BYTES + sum(_widest(column) for column in columns) if n else 1
+def _rows_a_join(widest: int) -> int:
     return max(1, min(_JOIN_BYTES // widest, 1 << 18))
 
 

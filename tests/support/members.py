@@ -26,8 +26,8 @@ def members_of(rows: Sequence[tuple[Any, ...]]) -> Members:
 def slow_leaf(row: tuple[Any, ...], schema_digest: bytes) -> bytes:
     """The leaf of one row, as the SPEC writes it."""
     sample, source, version, content, split = row
-    fields = [_prefixed(sample), _prefixed(source), _prefixed(version), content, _prefixed(split), schema_digest]
-    return hashlib.sha256(b"shardrel/tuple\0\0" + b"".join(fields)).digest()
+    origin = b"shardrel/origin\0" + _prefixed(source) + _prefixed(version) + _prefixed(split) + schema_digest
+    return hashlib.sha256(b"shardrel/tuple\0\0" + hashlib.sha256(origin).digest() + content + sample.encode()).digest()
 
 
 def slow_tree(leaves: Sequence[bytes]) -> bytes:

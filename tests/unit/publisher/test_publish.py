@@ -23,7 +23,6 @@ from shardrel.gate.fences import FenceSelectors
 from shardrel.gate.publication import begin_publication
 from shardrel.gate.view import read_gate
 from shardrel.membership.merkle import MerkleStream, ordered_root
-from shardrel.membership.tuples import tuple_leaves
 from shardrel.records.descriptor import Descriptor
 from shardrel.records.release import Compression
 from shardrel.records.report import PROVENANCE_PREDICATE, STATEMENT_PAYLOAD
@@ -102,9 +101,8 @@ def test_the_member_index_finds_every_record(dataset: Publishing, source: Path) 
         rows = pq.read_table(pa.BufferReader(get(dataset.store, part.object)))
         for sample, shard, row in zip(*(rows[name].to_pylist() for name in ("sample_id", "shard", "row")), strict=True):
             assert tables[shard]["_shardrel_sample_id"][row].as_py() == sample
-        digests = np.frombuffer(b"".join(rows["content_digest"].to_pylist()), np.uint8).reshape(-1, 32)
-        columns = [rows[name].combine_chunks() for name in ("sample_id", "source_id", "source_version", "split")]
-        leaves.append(tuple_leaves(*columns[:3], digests, columns[3], raw_digest(release.record_schema)))
+        assert rows.column_names == ["sample_id", "leaf", "shard", "row"]
+        leaves.append(np.frombuffer(b"".join(rows["leaf"].to_pylist()), np.uint8).reshape(-1, 32))
     assert raw_digest(release.ordered_member_tuple_root) == ordered_root(leaves.root(), 500, 0, 0)
 
 

@@ -163,7 +163,7 @@ def test_index_parts_are_cut_where_they_grow_too_large(monkeypatch: pytest.Monke
     monkeypatch.setattr(member_index, "PART_RECORDS", 10)
     members = members_of([(f"{i:03d}", "s", "1", bytes(32), "train") for i in range(25)])
     numbers = np.arange(25, dtype=np.uint32)
-    parts = put_parts(MemoryStore(), index_table(members, numbers, numbers))
+    parts = put_parts(MemoryStore(), index_table(members.sample_ids, members.digests, numbers, numbers))
     assert [part.records for part in parts] == [6, 6, 6, 7]
     assert [part.last_sample_id for part in parts] == ["005", "011", "017", "024"]
 

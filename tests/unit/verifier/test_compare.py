@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardrel.errors import ErrorCode
-from verifier.compare import Seen, compare, index_mismatches
+from verifier.compare import Seen, compare
 from verifier.parts import Listed
 
 Member = tuple[str, str, str, int, str]
@@ -115,14 +115,3 @@ def test_equal_members_in_any_order_have_no_difference(found: list[Member], orde
     for place, (name, *_) in enumerate(declared):
         assert result.seen.leaves[place][0] == origin[name] % 251
         assert (result.seen.shards[place], result.seen.rows[place]) == (origin[name] % 2, origin[name] // 2)
-
-
-def test_an_index_is_compared_field_by_field() -> None:
-    found = [("a", "x", "x", 1, "train"), ("b", "x", "y", 2, "test")]
-    one = seen(found, True)
-    right = listed(found, False)
-    index = Listed(ids=right.ids, context=right.context, content=right.content, places=(one.shards, one.rows))
-    assert index_mismatches(index, one) == 0
-    moved = Listed(ids=right.ids, context=right.context, content=right.content, places=(one.shards, one.rows + 1))
-    assert index_mismatches(moved, one) == 2
-    assert index_mismatches(index.where(np.array([True, False])), one) == 1

@@ -1,0 +1,104 @@
+"""The member index against what was seen. Source: schemas/SPEC.md#member-index, #verification (9)"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from shardrel.canonical.sha import Bytes32
+from shardrel.errors import ErrorCode
+from shardrel.records.snapshot import MemberIndex, Part
+from shardrel.store.port import Store
+from verifier.compare import Seen
+from verifier.parts import overlapping, read_part, text_column
+from verifier.runs import digest_matrix, first_above
+
+Numbers = npt.NDArray[np.uint32]
+
+_SCHEMA = pa.schema(
+    [
+        pa.field("sample_id", pa.string(), nullable=False),
+        pa.field("leaf", pa.binary(32), nullable=False),
+        pa.field("shard", pa.uint32(), nullable=False),
+        pa.field("row", pa.uint32(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Indexed:
+    """Entries of a member index, in order."""
+
+    ids: Any
+    leaves: Bytes32
+    shards: Numbers
+    rows: Numbers
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def slice(self, start: int, stop: int) -> "Indexed":
+        """The entries at [start, stop); nothing is copied."""
+        return Indexed(
+            ids=self.ids.slice(start, stop - start),
+            leaves=self.leaves[start:stop],
+            shards=self.shards[start:stop],
+            rows=self.rows[start:stop],
+        )
+
+
+def read_range(store: Store, index: MemberIndex, lower: str | None, upper: str | None) -> Indexed:
+    """Entries whose sample ids lie above ``lower`` and not above ``upper``; None is no bound.
+
+    Raises:
+        FlawError: ``member-index.mismatch``; a storage or Parquet code for a part's bytes.
+    """
+    parts = overlapping(index.parts, lower, upper)
+    return _concatenated([_within(_read(store, part), lower, upper) for part in parts])
+
+
+def mismatches(indexed: Indexed, seen: Seen) -> int:
+    """Entries that are not what was seen, both in canonical order.
+
+    A leaf commits to its whole tuple, so equal leaves at equal places are equal members.
+    """
+    if len(indexed) != len(seen):
+        return abs(len(indexed) - len(seen))
+    pairs = ((indexed.leaves, seen.leaves), (indexed.shards, seen.shards), (indexed.rows, seen.rows))
+    if indexed.ids.equals(seen.ids) and all(np.array_equal(have, want) for have, want in pairs):
+        return 0
+    wrong = pc.not_equal(indexed.ids, seen.ids).to_numpy(zero_copy_only=False)
+    wrong = wrong | (indexed.leaves != seen.leaves).any(axis=1)
+    return int(np.count_nonzero(wrong | (indexed.shards != seen.shards) | (indexed.rows != seen.rows)))
+
+
+def _read(store: Store, part: Part) -> Indexed:
+    table = read_part(store, part, _SCHEMA, ErrorCode.MEMBER_INDEX)
+    return Indexed(
+        ids=text_column(table.column(0), ErrorCode.MEMBER_INDEX),
+        leaves=digest_matrix(table.column(1).combine_chunks()),
+        shards=table.column(2).to_numpy(),
+        rows=table.column(3).to_numpy(),
+    )
+
+
+def _within(indexed: Indexed, lower: str | None, upper: str | None) -> Indexed:
+    start = 0 if lower is None else first_above(indexed.ids, lower)
+    stop = len(indexed) if upper is None else first_above(indexed.ids, upper)
+    return indexed.slice(start, max(start, stop))
+
+
+def _concatenated(parts: Sequence[Indexed]) -> Indexed:
+    if len(parts) == 1:
+        return parts[0]
+    none = np.empty(0, np.uint32)
+    return Indexed(
+        ids=pa.concat_arrays([pa.array([], pa.string()), *(part.ids for part in parts)]),
+        leaves=np.concatenate([np.empty((0, 32), np.uint8), *(part.leaves for part in parts)]),
+        shards=np.concatenate([none, *(part.shards for part in parts)]),
+        rows=np.concatenate([none, *(part.rows for part in parts)]),
+    )
