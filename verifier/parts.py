@@ -20,6 +20,8 @@ from verifier.structure import FlawError, Limits, open_file
 
 MAX_PART_BYTES = 64 * 1024 * 1024
 MAX_PART_RECORDS = 262_144
+# Pages of a snapshot's part hold at most the bytes that it is cut at; an index part is cut by its stored size.
+_PAGE_BYTES = 64 * 1024 * 1024
 _PER_RECORD = 4096
 
 _STRINGS = [
@@ -78,7 +80,7 @@ def read_part(store: Store, part: Part, schema: pa.Schema, code: ErrorCode) -> A
     if part.object.size > MAX_PART_BYTES or part.records > MAX_PART_RECORDS or part.last_sample_id is None:
         raise FlawError(code, "a part is larger than a part may be, or does not name its last sample id")
     data = fetch(store, part.object)
-    bounds = Limits(records=part.records, uncompressed=_PER_RECORD * part.records + 2**24, values=part.records)
+    bounds = Limits(records=part.records, uncompressed=_PER_RECORD * part.records + _PAGE_BYTES, values=part.records)
     file = open_file(data, bounds, schema, checksums=True)
     try:
         table = open_again(data, dictionary_columns(file.metadata)).read(use_threads=False)

@@ -39,6 +39,7 @@ def records(payload: Any, *, field_bytes: int = 1) -> Any:
 
 
 CASES = {
+    "parts that are full of long tuple fields": records(pa.array(range(6500), pa.int32()), field_bytes=4090),
     "long tuple fields": records(pa.array(range(COUNT), pa.int32()), field_bytes=4090),
     "empty bytes": records(lists_of(pa.array([b""] * 400_000, pa.binary(0)), 20)),
     "nulls of empty bytes": records(lists_of(pa.array([None] * 400_000, pa.binary(0)), 20)),
