@@ -5,9 +5,31 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.stores import moto, moto_process, proxy, running_proxy, seaweed, seaweed_server
+from tests.support.stores import (
+    ceph,
+    ceph_server,
+    ministack,
+    ministack_server,
+    moto,
+    moto_process,
+    proxy,
+    running_proxy,
+    seaweed,
+    seaweed_server,
+)
 
-__all__ = ["moto", "moto_process", "proxy", "running_proxy", "seaweed", "seaweed_server"]
+__all__ = [
+    "ceph",
+    "ceph_server",
+    "ministack",
+    "ministack_server",
+    "moto",
+    "moto_process",
+    "proxy",
+    "running_proxy",
+    "seaweed",
+    "seaweed_server",
+]
 
 # Machines that run tests are slow and shared; how long an example takes says nothing.
 settings.register_profile("shardrel", deadline=None, suppress_health_check=[HealthCheck.too_slow])

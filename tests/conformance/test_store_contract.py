@@ -19,9 +19,10 @@ from shardrel.store.promises import Effort
 from tests.support.stores import make_store
 
 # moto checks and then puts without a lock: it can show the protocol of single requests and no race.
-EVERY = ("memory", "local", "moto", "moto-versioned", "seaweed", "seaweed-versioned")
-ATOMIC = ("memory", "local", "seaweed", "seaweed-versioned")
-VERSIONED = ("memory", "moto-versioned", "seaweed-versioned")
+REAL = ("seaweed", "seaweed-versioned", "ministack", "ministack-versioned")
+EVERY = ("memory", "local", "moto", "moto-versioned", *REAL)
+ATOMIC = ("memory", "local", *REAL)
+VERSIONED = ("memory", "moto-versioned", "seaweed-versioned", "ministack-versioned")
 LARGE = 8 << 20
 RACERS = 4
 

@@ -20,7 +20,7 @@ from tests.support.fault_proxy import (
     lose_request,
     pass_on,
 )
-from tests.support.seaweed import S3Server
+from tests.support.shared_server import S3Server
 from tests.support.stores import client_of, quick_settings, s3_store
 
 STATE = gate_key("data")

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from moto.server import ThreadedMotoServer
 
-from tests.support.seaweed import S3Server, make_client
+from tests.support.shared_server import S3Server, make_client
 
 
 @contextmanager

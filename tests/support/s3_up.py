@@ -6,12 +6,13 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from tests.support.seaweed import shared_server
+from tests.support.seaweed import seaweed
+from tests.support.shared_server import shared_server
 
 
 def main() -> None:
     """Serve."""
-    with tempfile.TemporaryDirectory(prefix="shardrel-s3-") as folder, shared_server(Path(folder)) as server:
+    with tempfile.TemporaryDirectory(prefix="shardrel-s3-") as folder, shared_server(Path(folder), seaweed) as server:
         for name, value in server.environment.items():
             print(f"export {name}={shlex.quote(value)}")
         print(f"export SHARDREL_STORE=s3://{server.versioned}/demo", flush=True)

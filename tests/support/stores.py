@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from shardrel.store.s3 import S3Store
     from shardrel.store.s3_requests import S3Settings
     from tests.support.fault_proxy import FaultProxy
-    from tests.support.seaweed import S3Server
+    from tests.support.shared_server import Prepare, S3Server
 
 # boto3 and moto are imported where they are used: most tests need neither, and both are slow to load.
 
@@ -24,11 +24,35 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def seaweed_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[S3Server]":
     """One SeaweedFS for the whole session, whatever the number of workers."""
-    from tests.support.seaweed import shared_server
+    from tests.support.seaweed import seaweed
+
+    yield from _shared("seaweed", seaweed, request, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def ministack_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[S3Server]":
+    """One ministack for the whole session."""
+    from tests.support.ministack import ministack
+
+    yield from _shared("ministack", ministack, request, tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def ceph_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[S3Server]":
+    """One Ceph for the whole session."""
+    from tests.support.ceph import ceph
+
+    yield from _shared("ceph", ceph, request, tmp_path_factory)
+
+
+def _shared(
+    name: str, prepare: "Prepare", request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> "Iterator[S3Server]":
+    from tests.support.shared_server import shared_server
 
     base = tmp_path_factory.getbasetemp()
     is_worker = hasattr(request.config, "workerinput")
-    with shared_server((base.parent if is_worker else base) / "seaweed") as server:
+    with shared_server((base.parent if is_worker else base) / name, prepare) as server:
         yield server
 
 
@@ -52,6 +76,18 @@ def use(server: "S3Server", monkeypatch: pytest.MonkeyPatch) -> "S3Server":
 def seaweed(seaweed_server: "S3Server", monkeypatch: pytest.MonkeyPatch) -> "S3Server":
     """A real S3 server, reached through the usual AWS environment."""
     return use(seaweed_server, monkeypatch)
+
+
+@pytest.fixture
+def ministack(ministack_server: "S3Server", monkeypatch: pytest.MonkeyPatch) -> "S3Server":
+    """Another S3 server, reached through the usual AWS environment."""
+    return use(ministack_server, monkeypatch)
+
+
+@pytest.fixture
+def ceph(ceph_server: "S3Server", monkeypatch: pytest.MonkeyPatch) -> "S3Server":
+    """Ceph's S3 gateway, reached through the usual AWS environment."""
+    return use(ceph_server, monkeypatch)
 
 
 @pytest.fixture
@@ -102,7 +138,7 @@ def s3_store(bucket: str, endpoint_url: str, *, read_timeout: float = 60) -> "S3
 
 
 def make_store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    """An empty store: memory, local, moto, moto-versioned, seaweed or seaweed-versioned."""
+    """An empty store: memory, local, moto, seaweed, ministack or ceph, the last four also -versioned."""
     if kind == "memory":
         return MemoryStore()
     if kind == "local":
