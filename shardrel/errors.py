@@ -148,6 +148,7 @@ class ErrorCode(StrEnum):
     FENCE_GAP = "fence.gap"
     FENCE_STEP = "fence.step-too-large"
     FENCE_CONFLICT = "fence.entry-conflict"
+    FENCE_STAGED = "fence.staged-conflict"
     PERMIT_CLOSED = "permit.closed"
     PERMIT_RECHECK = "permit.recheck-needed"
     PERMIT_HIT = "permit.root-has-hit"

@@ -1,7 +1,7 @@
 """recheck: only what the fence logs took in since a root last passed. Source: schemas/SPEC.md#verification"""
 
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from shardrel.records.snapshot import Snapshot
 from shardrel.store.objects import get_by_digest, get_record
 from shardrel.store.port import Store
 from verifier import fences
-from verifier.logs import Logs, read_logs
+from verifier.logs import Logs, Target, fences_of, read_logs
 from verifier.parts import Listed, read_snapshot_part
 from verifier.pool import in_order
 from verifier.report import report_of
@@ -33,11 +33,16 @@ from verifier.verify import VerifyResult, World, examine_all, sign, subject_of
 Position = tuple[int, int]
 
 
-def recheck_fences(store: Store, root: str, gate: GateView, *, world: World) -> VerifyResult:
+def recheck_fences(
+    store: Store, root: str, gate: GateView, *, world: World, target: Target | None = None
+) -> VerifyResult:
     """Look for members that the entries behind the last PASSED report name, up to the gate's watermarks.
 
     That report says that the release holds exactly its snapshot's members, so the tuples are read from
     there; the shards are read again only where an entry selects by text.
+
+    Args:
+        target: Another end than the gate's fences: what is staged behind one.
 
     Raises:
         RefusedError: ``gate.not-verified`` when no trusted report of this root passed in full.
@@ -48,10 +53,11 @@ def recheck_fences(store: Store, root: str, gate: GateView, *, world: World) -> 
     """
     started, tally = world.now(), Tally()
     release = json.decode(get_by_digest(store, parse_digest(root)), Release)
-    # 1. Where the last PASSED chain of reports ends.
-    after = last_passed(root, gate, [seen.report for seen in gather(store, root, gate.policy).reports])
-    # 2. The entries since, and those that the publisher left out.
-    logs = read_logs(store, gate.body)
+    # 1. The entries, and where the last PASSED chain of reports over them ends.
+    target = target or fences_of(gate.body)
+    logs = read_logs(store, target)
+    after = last_passed(store, root, gate, logs)
+    # 2. Those since, and those that the publisher left out.
     tombstones = fences.tombstones(logs.tombstones, json.MAX_INTEGER, first=after[0] + 1)
     benchmarks = fences.benchmarks(logs.benchmarks, json.MAX_INTEGER, first=after[1] + 1)
     # 3. Their hits.
@@ -60,7 +66,7 @@ def recheck_fences(store: Store, root: str, gate: GateView, *, world: World) -> 
     elif not (tombstones.empty and benchmarks.empty):
         _look_up(store, release, logs, (tombstones, benchmarks), world, tally)
     report = report_of(
-        subject_of(root, gate, after),
+        subject_of(root, gate, logs, target, after),
         tally.findings(),
         kind="delta",
         shards=len(release.shards),
@@ -70,16 +76,14 @@ def recheck_fences(store: Store, root: str, gate: GateView, *, world: World) -> 
     return sign(store, report, gate, world.signer)
 
 
-def last_passed(root: str, gate: GateView, reports: Iterable[Report]) -> Position:
-    """The furthest watermarks (tombstones, benchmarks) that PASSED reports reach, one after another. Pure.
-
-    Args:
-        reports: By keys that the policy trusts.
+def last_passed(store: Store, root: str, gate: GateView, logs: Logs) -> Position:
+    """The furthest watermarks (tombstones, benchmarks) of these logs that PASSED reports over them reach.
 
     Raises:
         RefusedError: ``gate.not-verified``.
     """
     body = gate.body
+    reports = [seen.report for seen in gather(store, root, gate.policy).reports]
     candidate = body.candidates.get(root)
     since = candidate.sequence if candidate is not None and candidate.state == "INVALID" else 0
     ours = [
@@ -87,9 +91,9 @@ def last_passed(root: str, gate: GateView, reports: Iterable[Report]) -> Positio
         for report in reports
         if (report.root, report.dataset, report.gate_id) == (root, body.dataset, body.gate_id) and _passed(report)
     ]
-    reached = {_end(r, (0, 0)) for r in ours if r.kind == "full" and r.gate_sequence >= since} - {None}
+    reached = {_end(r, (0, 0), logs) for r in ours if r.kind == "full" and r.gate_sequence >= since} - {None}
     deltas = [report for report in ours if report.kind == "delta"]
-    while more := {_end(d, at) for at in reached if at is not None for d in deltas} - reached - {None}:
+    while more := {_end(d, at, logs) for at in reached if at is not None for d in deltas} - reached - {None}:
         reached |= more
     ends = [at for at in reached if at is not None]
     if not ends:
@@ -103,14 +107,19 @@ def _passed(report: Report) -> bool:
     return report.verdict == "PASSED" and not any(msgspec.structs.asdict(report.counts).values())
 
 
-def _end(report: Report, at: Position) -> Position | None:
-    """Where a report that begins right after ``at`` ends, None when it begins elsewhere."""
-    ends = []
-    for seen, start in zip((report.tombstones, report.benchmarks), at, strict=True):
-        if (seen.first, seen.last) != (0, 0) and seen.first != start + 1:
+def _end(report: Report, at: Position, logs: Logs) -> Position | None:
+    """Where a report that begins right after ``at`` ends; None when it begins elsewhere, or is not over these logs."""
+    reached = []
+    for seen, start, ends in zip((report.tombstones, report.benchmarks), at, logs.ends, strict=True):
+        if (seen.first, seen.last) == (0, 0):
+            reached.append(start)
+            continue
+        if seen.first != start + 1 or seen.after != ends.get(start) or seen.log is None:
             return None
-        ends.append(max(seen.last, start))
-    return ends[0], ends[1]
+        if ends.get(seen.last) != seen.log:
+            return None
+        reached.append(seen.last)
+    return reached[0], reached[1]
 
 
 def _rescan(

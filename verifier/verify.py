@@ -15,7 +15,6 @@ from shardrel.gate.evidence import gather
 from shardrel.gate.view import GateView
 from shardrel.records.descriptor import Descriptor
 from shardrel.records.fields import Record
-from shardrel.records.gate import Fence
 from shardrel.records.release import Release
 from shardrel.records.report import REPORT_PREDICATE, STATEMENT_PAYLOAD, SUMMARY_PREDICATE, LogRange, Report
 from shardrel.records.schema import RecordSchema
@@ -26,7 +25,7 @@ from shardrel.trust.envelope import seal
 from shardrel.trust.signer import Signer
 from shardrel.trust.statement import statement
 from verifier import fences, manifest
-from verifier.logs import Logs, read_logs
+from verifier.logs import Ends, Logs, Target, fences_of, read_logs
 from verifier.membership import Membership, borders_of, compare_all
 from verifier.pool import in_order
 from verifier.provenance import check_provenance
@@ -95,7 +94,8 @@ def verify_release(store: Store, root: str, gate: GateView, *, world: World) -> 
     """
     started, tally = world.now(), Tally()
     # 1. The gate's logs, and the root by its digest.
-    logs = read_logs(store, gate.body)
+    target = fences_of(gate.body)
+    logs = read_logs(store, target)
     release = _root(store, parse_digest(root), tally)
     if release is not None:
         tally.add(_manifest_spots(root, release, gate))
@@ -107,7 +107,7 @@ def verify_release(store: Store, root: str, gate: GateView, *, world: World) -> 
         evidence = gather(store, root, gate.policy)
         tally.add(check_provenance(root, release.dataset_snapshot, [seen.predicate for seen in evidence.provenance]))
     report = report_of(
-        subject_of(root, gate),
+        subject_of(root, gate, logs, target),
         tally.findings(),
         kind="full",
         shards=0 if release is None else len(release.shards),
@@ -129,23 +129,23 @@ def sign(store: Store, report: Report, gate: GateView, signer: Signer) -> Verify
     return VerifyResult(report=report, report_digest=digest, summary_digest=attach(store, report.root, sealed))
 
 
-def subject_of(root: str, gate: GateView, after: tuple[int, int] = (0, 0)) -> Subject:
-    """What a report is about: the root, the gate, and the log entries behind ``after``."""
+def subject_of(root: str, gate: GateView, logs: Logs, target: Target, after: tuple[int, int] = (0, 0)) -> Subject:
+    """What a report is about: the root, the gate, and the log entries behind ``after`` up to the target."""
     body = gate.body
     return Subject(
         root=root,
         dataset=body.dataset,
         gate_id=body.gate_id,
         gate_sequence=body.sequence,
-        tombstones=_range(body.tombstones, after[0]),
-        benchmarks=_range(body.benchmarks, after[1]),
+        tombstones=_range(logs.ends[0], after[0], target.tombstones.watermark),
+        benchmarks=_range(logs.ends[1], after[1], target.benchmarks.watermark),
     )
 
 
-def _range(fence: Fence, after: int) -> LogRange:
-    if fence.watermark <= after or fence.log is None:
+def _range(ends: Ends, after: int, last: int) -> LogRange:
+    if last <= after:
         return LogRange(first=0, last=0, log=None)
-    return LogRange(first=after + 1, last=fence.watermark, log=fence.log.digest)
+    return LogRange(first=after + 1, last=last, log=ends[last], after=ends.get(after))
 
 
 def _root(store: Store, root: str, tally: Tally) -> Release | None:

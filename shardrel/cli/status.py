@@ -24,8 +24,8 @@ def status(settings: Settings) -> Result:
         facts=[
             ("store", store.url),
             ("gate", seen.gate_id),
-            ("tombstones", seen.tombstone_watermark),
-            ("benchmarks", seen.benchmark_fence),
+            ("tombstones", _fence(seen.tombstone_watermark, seen.staged.get("tombstones"))),
+            ("benchmarks", _fence(seen.benchmark_fence, seen.staged.get("benchmarks"))),
             ("open permits", len(seen.permits)),
         ],
         tables=_tables(seen),
@@ -36,6 +36,10 @@ def _verdict(found: "KeptProbe | None") -> dict[str, Any] | None:
     import msgspec
 
     return None if found is None else msgspec.to_builtins(found)
+
+
+def _fence(watermark: int, staged: int | None) -> str:
+    return str(watermark) if staged is None else f"{watermark}, staged up to {staged}"
 
 
 def _data(seen: "Status") -> dict[str, Any]:
@@ -51,6 +55,7 @@ def _data(seen: "Status") -> dict[str, Any]:
         "aliases": {name: {"root": a.root, "generation": a.generation} for name, a in seen.aliases.items()},
         "tombstoneWatermark": seen.tombstone_watermark,
         "benchmarkFence": seen.benchmark_fence,
+        "staged": dict(seen.staged),
         "permits": plain(seen.permits),
         "runs": plain(seen.runs),
         "publications": plain(seen.publications),

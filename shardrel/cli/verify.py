@@ -6,11 +6,12 @@ import typer
 
 from shardrel import clock
 from shardrel.cli.access import the_root, the_store_to_write
-from shardrel.cli.arguments import Root, Workers
+from shardrel.cli.arguments import Workers
 from shardrel.cli.output import Result, Table, meter
+from shardrel.cli.recheck import recheck
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import call, role_keys, signers, the_gate
-from shardrel.errors import ShardrelError
+from shardrel.errors import ErrorCode, InvalidInputError, ShardrelError
 
 if TYPE_CHECKING:
     from shardrel.gate.view import GateView
@@ -23,22 +24,35 @@ REASON = "verification.failed"
 
 def verify(
     settings: Settings,
-    root: Root,
+    root: Annotated[
+        str | None,
+        typer.Argument(metavar="[ROOT]", help="Digest of a root manifest, or a prefix that the gate knows."),
+    ] = None,
     workers: Workers = 2,
     fences_only: Annotated[
         bool, typer.Option("--fences-only", help="Only the log entries since the last report of this root.")
+    ] = False,
+    staged: Annotated[
+        bool, typer.Option("--staged", help="Also the entries that are staged behind the fences; deltas only.")
+    ] = False,
+    in_use: Annotated[
+        bool, typer.Option("--in-use", help="Every root that an alias or an open run uses; deltas only.")
     ] = False,
 ) -> Result:
     """Verify a release from its digest alone, at the gate's fences of now, and sign what was seen."""
     from verifier.recheck import recheck_fences
     from verifier.verify import World, verify_release
 
+    if (root is None) != in_use:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "name a ROOT, or say --in-use for all that are used")
     store = the_store_to_write(settings)
     view = the_gate(settings, store)
-    digest = the_root(root, list(view.body.candidates))
+    digest = None if root is None else the_root(root, list(view.body.candidates))
     [signer, *_] = signers(settings, view.policy, "verifier")
     with meter("verify", quiet=settings.as_json) as progress:
         world = World(signer=signer, now=clock.now_utc, progress=progress, workers=workers)
+        if digest is None or staged:
+            return recheck(store, view, digest, staged=staged, world=world)
         check = recheck_fences if fences_only else verify_release
         done = check(store, digest, view, world=world)
     return _shown(done, _revoked(settings, store, view, done))
@@ -52,10 +66,9 @@ def _revoked(settings: Settings, store: "Store", view: "GateView", done: "Verify
     from shardrel.gate.revoke import revoke
 
     report = done.report
-    hits = report.counts.tombstone_hits + report.counts.benchmark_hits
     candidate = view.body.candidates.get(report.root)
     keys = role_keys(settings, view.policy, ["governor"])
-    only_hits = hits > 0 and hits == report.findings_total
+    only_hits = {finding.code for finding in report.findings} <= {ErrorCode.TOMBSTONE_HIT, ErrorCode.BENCHMARK_HIT}
     if report.verdict == "PASSED" or candidate is None or candidate.state == "INVALID" or not keys or only_hits:
         return None
     try:

@@ -11,12 +11,14 @@ import msgspec
 
 from shardrel.errors import ErrorCode
 from shardrel.gate.facts import Evidence, Refuse, SeenApproval, SeenReport, refuse
-from shardrel.records.gate import Candidate, Fence, GateBody
+from shardrel.records.gate import Fence, GateBody
 from shardrel.records.policy import Policy
 from shardrel.records.report import LogRange, Report
 from shardrel.trust.policy import is_met, members
 
-_Position = tuple[int, int]
+_Place = tuple[int, str | None]
+_Position = tuple[_Place, _Place]
+_START: _Position = ((0, None), (0, None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,10 @@ def eligible(
         return refuse(ErrorCode.GATE_UNKNOWN_ROOT, "the gate has not heard of this root; publish it first", root=root)
     since = candidate.sequence if candidate.state == "INVALID" else 0
     reports = [seen for seen in evidence.reports if _concerns(seen.report, body, root)]
-    chain = _chain(body, reports, policy, since)
+    paths = _paths(reports, policy, since)
+    chain = paths.get((_place(body.tombstones), _place(body.benchmarks)))
     if chain is None:
-        return _not_verified(body, root, reports, policy, candidate)
+        return _not_verified(body, root, reports, policy, paths)
     if not ask_approvals and candidate.state != "INVALID":
         return Eligible(chain)
     approvals = _approvals(body, root, evidence.approvals, policy, since)
@@ -58,30 +61,27 @@ def _passed(report: Report) -> bool:
     return report.verdict == "PASSED" and report.findings_total == 0 and not any(counts.values())
 
 
-def _chain(body: GateBody, reports: list[SeenReport], policy: Policy, since: int) -> tuple[str, ...] | None:
-    """Envelopes of a full report and deltas that end exactly at the gate's watermarks, shortest first."""
+def _paths(reports: list[SeenReport], policy: Policy, since: int) -> dict[_Position, tuple[str, ...]]:
+    """Every position that a full report and deltas behind it reach, with the envelopes of a shortest way there."""
     links = [seen for seen in reports if _passed(seen.report)]
     starts = [seen for seen in links if seen.report.kind == "full" and seen.report.gate_sequence >= since]
-    goal = (body.tombstones.watermark, body.benchmarks.watermark)
-    paths = dict(_steps(starts, (0, 0), body, policy))
+    paths = dict(_steps(starts, _START, policy))
     waiting = list(paths)
     deltas = [seen for seen in links if seen.report.kind == "delta"]
-    while waiting and goal not in paths:
+    while waiting:
         at = waiting.pop(0)
-        for end, path in _steps(deltas, at, body, policy):
+        for end, path in _steps(deltas, at, policy):
             if end not in paths:
                 paths[end] = paths[at] + path
                 waiting.append(end)
-    return paths.get(goal)
+    return paths
 
 
-def _steps(
-    links: Iterable[SeenReport], at: _Position, body: GateBody, policy: Policy
-) -> list[tuple[_Position, tuple[str, ...]]]:
+def _steps(links: Iterable[SeenReport], at: _Position, policy: Policy) -> list[tuple[_Position, tuple[str, ...]]]:
     """Where the links that begin at a position lead, each with enough distinct verifier keys behind it."""
     ends: dict[_Position, list[SeenReport]] = {}
     for seen in links:
-        end = _end(seen.report, at, body)
+        end = _end(seen.report, at)
         if end is not None:
             ends.setdefault(end, []).append(seen)
     return [(end, path) for end, group in ends.items() if (path := _by_enough(group, policy)) is not None]
@@ -101,26 +101,34 @@ def _by_enough(group: list[SeenReport], policy: Policy) -> tuple[str, ...] | Non
     return None
 
 
-def _end(report: Report, at: _Position, body: GateBody) -> _Position | None:
-    tombstones = _moved(report.tombstones, at[0], body.tombstones)
-    benchmarks = _moved(report.benchmarks, at[1], body.benchmarks)
+def _end(report: Report, at: _Position) -> _Position | None:
+    tombstones = _moved(report.tombstones, at[0])
+    benchmarks = _moved(report.benchmarks, at[1])
     if tombstones is None or benchmarks is None:
         return None
     return tombstones, benchmarks
 
 
-def _moved(seen: LogRange, at: int, fence: Fence) -> int | None:
-    """Where a log's range that begins right after ``at`` ends; None when it begins elsewhere or is another log."""
+def _place(fence: Fence) -> _Place:
+    return fence.watermark, None if fence.log is None else fence.log.digest
+
+
+def _moved(seen: LogRange, at: _Place) -> _Place | None:
+    """Where a log's range that begins right after ``at`` ends; None when it begins elsewhere or in another log.
+
+    A chunk names all before it, so equal digests of the newest one are equal logs.
+    """
     if seen.first == 0 and seen.last == 0:
         return at
-    if seen.first != at + 1 or seen.last < seen.first:
+    if (seen.first - 1, seen.after) != at or seen.last < seen.first or seen.log is None:
         return None
-    if seen.last == fence.watermark and (fence.log is None or seen.log != fence.log.digest):
-        return None
-    return seen.last
+    return seen.last, seen.log
 
 
-def _not_verified(body: GateBody, root: str, reports: list[SeenReport], policy: Policy, candidate: Candidate) -> Refuse:
+def _not_verified(
+    body: GateBody, root: str, reports: list[SeenReport], policy: Policy, passed: Iterable[_Position]
+) -> Refuse:
+    candidate = body.candidates[root]
     trusted = [seen for seen in reports if members(policy.roles.verifier, seen.key_ids)]
     if candidate.state == "INVALID":
         return refuse(
@@ -130,7 +138,7 @@ def _not_verified(body: GateBody, root: str, reports: list[SeenReport], policy: 
             reason=candidate.reason,
             sequence=candidate.sequence,
         )
-    if any(seen.report.counts.tombstone_hits or seen.report.counts.benchmark_hits for seen in trusted):
+    if any(_stands(seen.report, body, passed) for seen in trusted):
         return refuse(ErrorCode.PERMIT_HIT, "a report counts members of this root that a fence names", root=root)
     full = [seen.key_ids for seen in trusted if seen.report.kind == "full" and _passed(seen.report)]
     if not is_met(policy.roles.verifier, frozenset().union(*full)):
@@ -142,6 +150,22 @@ def _not_verified(body: GateBody, root: str, reports: list[SeenReport], policy: 
         tombstoneWatermark=body.tombstones.watermark,
         benchmarkFence=body.benchmarks.watermark,
     )
+
+
+def _stands(report: Report, body: GateBody, passed: Iterable[_Position]) -> bool:
+    """Whether a report counts hits in entries that the gate has taken.
+
+    It does not where it looked at entries that are staged, or were replaced: reports that passed went by it.
+    """
+    if not (report.counts.tombstone_hits or report.counts.benchmark_hits):
+        return False
+    pairs = ((report.tombstones, body.tombstones), (report.benchmarks, body.benchmarks))
+    for seen, fence in pairs:
+        beyond = seen.last > fence.watermark
+        if beyond or (seen.last == fence.watermark and seen.last and (seen.last, seen.log) != _place(fence)):
+            return False
+    last = (report.tombstones.last, report.benchmarks.last)
+    return not any(at[0][0] >= last[0] and at[1][0] >= last[1] for at in passed)
 
 
 def _approvals(

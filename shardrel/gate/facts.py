@@ -56,7 +56,8 @@ class Evidence:
         signers: Ids of the keys that sign the transition.
         root: The root that reports, approvals and provenance are about.
         policy: The policy that a ``set-policy`` or an ``init`` would bring, validated.
-        log: The part of the log that an advance would take.
+        log: The part of the log that an advance would take, or that would be staged.
+        rest: What is staged behind that part.
         run_recorded: Whether a run record lies under the run's id.
     """
 
@@ -67,6 +68,7 @@ class Evidence:
     provenance: tuple[SeenProvenance, ...] = ()
     policy: Policy | None = None
     log: LogFacts | None = None
+    rest: LogFacts | None = None
     run_recorded: bool = False
 
 

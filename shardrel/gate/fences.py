@@ -3,7 +3,7 @@
 Source: schemas/SPEC.md#fence-logs.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
@@ -58,6 +58,14 @@ class FenceSelectors:
         return any((self.sample_ids, self.sources, self.source_versions, self.content_digests, self.text_digests))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedEntries:
+    """Entries behind a watermark, in order, and the chunks in which an advance may end, by their last entry."""
+
+    entries: tuple[Entry, ...]
+    ends: Mapping[int, Descriptor]
+
+
 def read_log(store: Store, fence: Fence, kind: FenceKind, first: int = 1) -> list[Entry]:
     """Entries first..watermark of a log, in order; chunks before ``first`` are not read.
 
@@ -66,7 +74,7 @@ def read_log(store: Store, fence: Fence, kind: FenceKind, first: int = 1) -> lis
             what reading an object raises.
     """
     newest_first: list[Chunk] = []
-    for chunk in _chain(store, fence.log, kind, fence.watermark):
+    for _, chunk in _chain(store, fence.log, kind, fence.watermark):
         newest_first.append(chunk)
         if chunk.entries[0].sequence <= first:
             break
@@ -110,7 +118,7 @@ def read_facts(store: Store, fence: Fence, kind: FenceKind, log: Descriptor, las
         IntegrityError: ``gate.history-broken``.
     """
     first = last + 1
-    for chunk in _chain(store, log, kind, last):
+    for _, chunk in _chain(store, log, kind, last):
         first = chunk.entries[0].sequence
         if chunk.previous == fence.log or first <= fence.watermark + 1:
             return LogFacts(previous=chunk.previous, log=log, first=first, last=last)
@@ -134,8 +142,26 @@ def selectors(entries: Iterable[Entry], upto: int | None = None) -> FenceSelecto
     )
 
 
-def _chain(store: Store, log: Descriptor | None, kind: FenceKind, last: int) -> Iterator[Chunk]:
-    """Chunks from the newest to the first, each checked to end where it must."""
+def read_staged(store: Store, fence: Fence, kind: FenceKind) -> StagedEntries:
+    """What is staged behind a fence's watermark.
+
+    Raises:
+        IntegrityError: ``gate.history-broken`` when it does not follow the watermark.
+    """
+    entries: list[Entry] = []
+    ends: dict[int, Descriptor] = {}
+    if fence.staged is None:
+        return StagedEntries(entries=(), ends=ends)
+    for log, chunk in _chain(store, fence.staged.log, kind, fence.staged.watermark):
+        entries[:0] = chunk.entries
+        ends[chunk.entries[-1].sequence] = log
+        if chunk.previous == fence.log and chunk.entries[0].sequence == fence.watermark + 1:
+            return StagedEntries(entries=tuple(entries), ends=ends)
+    raise _broken(kind, fence.watermark)
+
+
+def _chain(store: Store, log: Descriptor | None, kind: FenceKind, last: int) -> Iterator[tuple[Descriptor, Chunk]]:
+    """Chunks from the newest to the first with what names them, each checked to end where it must."""
     while log is not None:
         chunk: Chunk
         if kind == "tombstones":
@@ -145,7 +171,7 @@ def _chain(store: Store, log: Descriptor | None, kind: FenceKind, last: int) -> 
         sequences = [entry.sequence for entry in chunk.entries]
         if sequences != list(range(last - len(sequences) + 1, last + 1)):
             raise _broken(kind, last)
-        yield chunk
+        yield log, chunk
         log, last = chunk.previous, sequences[0] - 1
     if last != 0:
         raise _broken(kind, last)

@@ -20,7 +20,9 @@ _NOT_FOUND = frozenset(
         ErrorCode.GATE_UNKNOWN_ROOT,
     }
 )
-_CONFLICT = frozenset({ErrorCode.GATE_GENERATION, ErrorCode.GATE_ASSUMPTION, ErrorCode.FENCE_GAP})
+_CONFLICT = frozenset(
+    {ErrorCode.GATE_GENERATION, ErrorCode.GATE_ASSUMPTION, ErrorCode.FENCE_GAP, ErrorCode.FENCE_STAGED}
+)
 
 
 def as_error(refusal: Refuse) -> ShardrelError:

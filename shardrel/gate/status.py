@@ -6,7 +6,7 @@ from typing import Literal
 from shardrel.gate.eligibility import Eligible, eligible
 from shardrel.gate.evidence import gather
 from shardrel.gate.view import GateView, read_gate
-from shardrel.records.gate import Alias, Permit, Publication, Run
+from shardrel.records.gate import Alias, FenceKind, GateBody, Permit, Publication, Run
 from shardrel.store.port import Store
 
 CandidateState = Literal["STAGED", "VERIFIED", "ADMITTED", "INVALID"]
@@ -17,6 +17,7 @@ class Status:
     """What the gate holds.
 
     Attributes:
+        staged: Up to where entries are staged, by log; a log without any is left out.
         candidates: State by root; VERIFIED is a STAGED root that trusted reports carry to today's fences.
     """
 
@@ -27,6 +28,7 @@ class Status:
     head: str
     tombstone_watermark: int
     benchmark_fence: int
+    staged: dict[FenceKind, int]
     aliases: dict[str, Alias]
     permits: dict[str, Permit]
     runs: dict[str, Run]
@@ -51,12 +53,22 @@ def read_status(store: Store, dataset: str) -> Status:
         head=view.state.head,
         tombstone_watermark=body.tombstones.watermark,
         benchmark_fence=body.benchmarks.watermark,
+        staged=_staged(body),
         aliases=body.aliases,
         permits=body.permits,
         runs=body.runs,
         publications=body.publications,
         candidates={root: _candidate(store, view, root) for root in sorted(body.candidates)},
     )
+
+
+def _staged(body: GateBody) -> dict[FenceKind, int]:
+    found: dict[FenceKind, int] = {}
+    if body.tombstones.staged is not None:
+        found["tombstones"] = body.tombstones.staged.watermark
+    if body.benchmarks.staged is not None:
+        found["benchmarks"] = body.benchmarks.staged.watermark
+    return found
 
 
 def _candidate(store: Store, view: GateView, root: str) -> CandidateState:

@@ -8,11 +8,23 @@ from shardrel.records.fields import Count, DigestField, Name, Positive, ReasonCo
 FenceKind = Literal["tombstones", "benchmarks"]
 
 
+class Staged(Record, frozen=True, kw_only=True):
+    """Entries that were appended behind a watermark and that no fence has taken yet."""
+
+    watermark: Positive
+    log: Descriptor
+
+
 class Fence(Record, frozen=True, kw_only=True):
-    """Watermark of a log and the descriptor of its newest chunk (null while it is empty)."""
+    """Watermark of a log and the descriptor of its newest chunk (null while it is empty).
+
+    Attributes:
+        staged: Where the next advance may lead, so that roots can be checked before it closes permits.
+    """
 
     watermark: Count
     log: Descriptor | None
+    staged: Staged | None = None
 
 
 class Alias(Record, frozen=True, kw_only=True):

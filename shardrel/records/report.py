@@ -53,11 +53,17 @@ class Finding(Record, frozen=True, kw_only=True):
 
 
 class LogRange(Record, frozen=True, kw_only=True):
-    """Entries first..last (both 0 when there was none) of a fence log, by the digest of its newest chunk."""
+    """Entries first..last (both 0 when there was none) of a fence log, by the chunks at both ends.
+
+    Attributes:
+        log: Digest of the chunk that ends with entry ``last``.
+        after: Digest of the chunk that ends with the entry before ``first``; null where there is none.
+    """
 
     first: Count
     last: Count
     log: DigestField | None
+    after: DigestField | None = None
 
 
 class Report(Record, tag_field="schema", tag="training.shard.verification-report.v1", frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from typing import Literal, Union
 
 from shardrel.records.descriptor import Descriptor
 from shardrel.records.fields import Count, DigestField, Name, Positive, ReasonCode, Record
-from shardrel.records.gate import FenceKind
+from shardrel.records.gate import FenceKind, Staged
 
 GateRole = Literal["publisher", "releaser", "governor", "runner"]
 
@@ -62,14 +62,38 @@ class Rollback(_Request, tag="rollback", frozen=True, kw_only=True):
     root: DigestField
 
 
+class StageFence(_Request, tag="stage-fence", frozen=True, kw_only=True):
+    """Append entries behind a watermark, or behind what is staged there, and close nothing.
+
+    Attributes:
+        watermark: Where the fence stands, behind which they are staged.
+        staged: The newest chunk that the caller saw staged; entries that do not follow it replace it.
+    """
+
+    fence: FenceKind
+    watermark: Count
+    first: Positive
+    last: Positive
+    previous: Descriptor | None
+    log: Descriptor
+    staged: Descriptor | None
+
+
 class AdvanceFence(_Request, tag="advance-fence", frozen=True, kw_only=True):
-    """Take a contiguous run of entries and close every permit bound to lower watermarks."""
+    """Take a contiguous run of entries and close every permit bound to lower watermarks.
+
+    Attributes:
+        staged: The newest chunk that the caller saw staged.
+        keep: What is staged behind these entries and stays so; null drops it.
+    """
 
     fence: FenceKind
     first: Positive
     last: Positive
     previous: Descriptor | None
     log: Descriptor
+    staged: Descriptor | None = None
+    keep: Staged | None = None
 
 
 class Revoke(_Request, tag="revoke", frozen=True, kw_only=True):
@@ -127,6 +151,7 @@ Request = Union[  # noqa: UP007 (one closed union for msgspec)
     EndPublication,
     Admit,
     Rollback,
+    StageFence,
     AdvanceFence,
     Revoke,
     StartRun,

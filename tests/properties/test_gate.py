@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from shardrel.gate.facts import Accept, Evidence, Refuse, SeenApproval, SeenReport
 from shardrel.gate.transitions import decide
-from shardrel.records.gate import FenceKind, GateBody
+from shardrel.records.gate import Fence, FenceKind, GateBody
 from shardrel.records.transition import (
     Admit,
     AdmitCheckpoint,
@@ -91,11 +91,17 @@ class GateStory(RuleBasedStateMachine):
 
     def delta(self, name: str, start: Position):  # type: ignore[no-untyped-def]
         ranges = [
-            gates.log_range(0, 0, None) if at == fence.watermark else gates.log_range(at + 1, fence.watermark, fence)
-            for at, fence in zip(start, (self.body.tombstones, self.body.benchmarks), strict=True)
+            gates.log_range(0, 0, None)
+            if at == fence.watermark
+            else gates.log_range(at + 1, fence.watermark, fence, self.fence_at(at, kind))
+            for at, kind, fence in zip(start, KINDS, (self.body.tombstones, self.body.benchmarks), strict=True)
         ]
         both = gates.Ranges(tombstones=ranges[0], benchmarks=ranges[1])
         return gates.a_report(self.body, ROOTS[name], ranges=both, kind="delta")
+
+    def fence_at(self, watermark: int, kind: FenceKind) -> Fence:
+        fences = [old.tombstones if kind == "tombstones" else old.benchmarks for old in self.history]
+        return next(fence for fence in fences if fence.watermark == watermark)
 
     @rule(name=roots)
     def finds_a_hit(self, name: str) -> None:

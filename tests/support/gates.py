@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from msgspec.structs import replace
+
 from shardrel.canonical import json
 from shardrel.digest import digest_of
 from shardrel.gate.attestations import attach
@@ -61,10 +63,20 @@ def a_root(name: str) -> str:
     return digest_of(b"root " + name.encode())
 
 
-def log_range(first: int, last: int, fence: Fence | None) -> LogRange:
-    """The range of a report over the newest chunk of a fence."""
+def log_range(first: int, last: int, fence: Fence | None, after: Fence | None = None) -> LogRange:
+    """The range of a report over the newest chunk of a fence, behind that of an earlier one."""
     log = None if fence is None or fence.log is None or last == 0 else fence.log.digest
-    return LogRange(first=first, last=last, log=log)
+    return LogRange(
+        first=first, last=last, log=log, after=None if after is None or after.log is None else after.log.digest
+    )
+
+
+def range_behind(fence: Fence, at: int, newest_first: Sequence[LogRange]) -> LogRange:
+    """The range of a delta report from a position that earlier reports reached up to the watermark."""
+    if at == fence.watermark:
+        return log_range(0, 0, None)
+    after = next((seen.log for seen in newest_first if seen.last == at), None)
+    return replace(log_range(at + 1, fence.watermark, fence), after=after)
 
 
 def full_range(fence: Fence) -> LogRange:

@@ -29,6 +29,7 @@ from shardrel.records.transition import (
     Revoke,
     Rollback,
     SetPolicy,
+    StageFence,
     StartRun,
 )
 
@@ -74,6 +75,8 @@ def _apply(body: GateBody, request: Request, evidence: Evidence, policy: Policy,
             return admission.admit(body, request, evidence, policy, role)
         case Rollback():
             return admission.rollback(body, request, evidence, policy, role)
+        case StageFence():
+            return fences.stage(body, request, evidence, policy, role)
         case AdvanceFence():
             return fences.advance(body, request, evidence, policy, role)
         case Revoke():

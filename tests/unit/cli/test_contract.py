@@ -132,6 +132,47 @@ def test_fence_status_and_log(shardrel: Command, root: str) -> None:
     assert shardrel.code("log", "--against", "before.json") == "gate.history-broken"
 
 
+def test_a_staged_advance_stalls_nobody(shardrel: Command, root: str) -> None:
+    shardrel("admit", root, "--alias", "prod")
+    run = shardrel("run", "start", "--alias", "prod", "--run-id", "busy")
+    Path("tombstones.jsonl").write_text('{"sequence": 1, "sampleId": "nobody"}\n')
+    staged = shardrel("fence", "tombstones", "tombstones.jsonl", "--stage")
+    assert (staged["watermark"], staged["staged"], staged["closedPermits"]) == (0, 1, [])
+    assert shardrel("status")["staged"] == {"tombstones": 1}
+    checked = shardrel("verify", "--staged", "--in-use")
+    assert checked.keys() >= {"root", "verdict", "counts", "findings", "report", "roots"}
+    assert [(one["root"], one["usedBy"]) for one in checked["roots"]] == [(root, ["alias:prod", "run:busy"])]
+    assert shardrel("verify", root, "--staged")["roots"][0]["reports"] == []
+    advanced = shardrel("fence", "tombstones", "--advance-staged")
+    assert (advanced["watermark"], run["permit"] in advanced["closedPermits"]) == (1, True)
+    assert shardrel("run", "renew", "busy")["state"] == "open"
+    assert shardrel("fence", "tombstones", "tombstones.jsonl")["closedPermits"] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("fence", "tombstones"),
+        ("fence", "tombstones", "tombstones.jsonl", "--advance-staged"),
+        ("fence", "tombstones", "--advance-staged", "--stage"),
+        ("verify",),
+        ("verify", "sha256:" + "0" * 64, "--in-use"),
+    ],
+)
+def test_a_call_of_fence_or_verify_that_says_two_things_is_a_wrong_call(
+    shardrel: Command, line: tuple[str, ...]
+) -> None:
+    shardrel("init")
+    assert shardrel.code(*line, status=2) == "input.invalid"
+
+
+def test_a_root_with_several_hits_is_not_revoked_for_them(shardrel: Command, root: str) -> None:
+    Path("tombstones.jsonl").write_text('{"sequence": 1, "sampleId": "t1"}\n{"sequence": 2, "sampleId": "t2"}\n')
+    shardrel("fence", "tombstones", "tombstones.jsonl")
+    failed = shardrel("verify", root, "--fences-only", status=1)
+    assert (failed["counts"]["tombstoneHits"], failed["revocation"]) == (2, None)
+
+
 def test_revoke(shardrel: Command, root: str) -> None:
     gone = shardrel("revoke", root, "--reason", "licence.withdrawn")
     assert gone.keys() >= {"root", "state", "closedPermits"}

@@ -119,7 +119,7 @@ def delta(before: GateBody, after: GateBody, *, hits: int = 0) -> Report:
     def between(old: Fence, new: Fence):  # type: ignore[no-untyped-def]
         if old == new:
             return gates.log_range(0, 0, None)
-        return gates.log_range(old.watermark + 1, new.watermark, new)
+        return gates.log_range(old.watermark + 1, new.watermark, new, old)
 
     ranges = gates.Ranges(
         tombstones=between(before.tombstones, after.tombstones), benchmarks=between(before.benchmarks, after.benchmarks)

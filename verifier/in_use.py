@@ -1,0 +1,50 @@
+"""in-use: what an advance would stop, checked before it happens. Source: schemas/SPEC.md#staged"""
+
+from shardrel.gate.view import GateView
+from shardrel.records.gate import GateBody
+from shardrel.store.port import Store
+from verifier.logs import Target, fences_of, read_logs, staged_targets
+from verifier.recheck import last_passed, recheck_fences
+from verifier.verify import VerifyResult, World
+
+
+def roots_in_use(body: GateBody) -> dict[str, tuple[str, ...]]:
+    """Roots that an alias or an open run uses, with these users; a revoked root is of no use to anybody. Pure."""
+    users: dict[str, list[str]] = {}
+    for name, alias in sorted(body.aliases.items()):
+        users.setdefault(alias.root, []).append(f"alias:{name}")
+    for name, run in sorted(body.runs.items()):
+        users.setdefault(run.root, []).append(f"run:{name}")
+    return {root: tuple(names) for root, names in sorted(users.items()) if body.candidates[root].state != "INVALID"}
+
+
+def check_ahead(store: Store, root: str, gate: GateView, *, staged: bool, world: World) -> list[VerifyResult]:
+    """Delta reports that carry a root to the gate's fences and, log by log, to what is staged behind them.
+
+    What PASSED reports cover already is not looked at again.
+
+    Args:
+        staged: Whether to go beyond the gate's fences.
+
+    Returns:
+        The reports that were signed; none where there was nothing to look at. A FAILED one at the gate's fences is
+        the last.
+
+    Raises:
+        RefusedError: ``gate.not-verified`` when no trusted report of this root passed in full.
+        ShardrelError: As ``recheck_fences``.
+
+    Effects: two envelopes about the root for each report.
+    """
+    done: list[VerifyResult] = []
+    for target in [fences_of(gate.body), *(staged_targets(gate.body) if staged else ())]:
+        if _reached(store, root, gate, target):
+            continue
+        done.append(recheck_fences(store, root, gate, world=world, target=target))
+        if target == fences_of(gate.body) and done[-1].report.verdict == "FAILED":
+            break
+    return done
+
+
+def _reached(store: Store, root: str, gate: GateView, target: Target) -> bool:
+    return last_passed(store, root, gate, read_logs(store, target)) == target.watermarks
