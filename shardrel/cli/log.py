@@ -1,6 +1,6 @@
 """``shardrel log``: the history of a gate, checked from its beginning."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +9,7 @@ import typer
 from shardrel.cli.access import the_store
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
-from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
+from shardrel.errors import ErrorCode, InvalidInputError
 
 if TYPE_CHECKING:
     from shardrel.gate.log import LogEntry
@@ -22,7 +22,7 @@ def log(
     ] = None,
 ) -> Result:
     """List all transitions, oldest first, with every link and signature checked."""
-    from shardrel.gate.log import read_entries
+    from shardrel.gate.log import must_hold, read_entries
 
     entries = read_entries(the_store(settings), settings.dataset)
     if against is not None:
@@ -37,21 +37,6 @@ def log(
             )
         ],
     )
-
-
-def must_hold(digests: Sequence[str], saved: Sequence[str]) -> None:
-    """Check that a history goes on where a saved one ended. Whoever rolled the gate back is found out here.
-
-    Raises:
-        IntegrityError: ``gate.history-broken``.
-    """
-    kept = next((at for at, (new, old) in enumerate(zip(digests, saved, strict=False)) if new != old), None)
-    if kept is not None or len(digests) < len(saved):
-        raise IntegrityError(
-            ErrorCode.GATE_HISTORY,
-            "the history does not hold what it held before; somebody rolled the gate back or replaced it",
-            sequence=min(len(digests), len(saved)) if kept is None else kept + 1,
-        )
 
 
 def _saved(path: Path) -> list[str]:

@@ -11,6 +11,7 @@ from shardrel.cli import (
     approve,
     checkpoint,
     digest,
+    drill,
     fence,
     init,
     keys,
@@ -75,6 +76,7 @@ _VERBS: dict[str, _Verb] = {
     "log": log.log,
     "pull": pull.pull,
     "probe": probe.probe,
+    "drill": drill.drill,
 }
 _GROUPS: dict[str, tuple[str, dict[str, _Verb]]] = {
     "run": (

@@ -1,7 +1,9 @@
 """log: what happened to a gate, checked from its beginning. Source: schemas/SPEC.md#gate-state."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.gate.history import Link, read_history
 from shardrel.gate.view import read_gate
 from shardrel.records.transition import Effects, Request
@@ -34,6 +36,21 @@ def read_entries(store: Store, dataset: str) -> list[LogEntry]:
         IntegrityError: ``gate.history-broken``.
     """
     return [_entry(link) for link in read_history(store, read_gate(store, dataset))]
+
+
+def must_hold(digests: Sequence[str], saved: Sequence[str]) -> None:
+    """Check that a history goes on where a saved one ended. Whoever rolled the gate back is found out here.
+
+    Raises:
+        IntegrityError: ``gate.history-broken``.
+    """
+    kept = next((at for at, (new, old) in enumerate(zip(digests, saved, strict=False)) if new != old), None)
+    if kept is not None or len(digests) < len(saved):
+        raise IntegrityError(
+            ErrorCode.GATE_HISTORY,
+            "the history does not hold what it held before; somebody rolled the gate back or replaced it",
+            sequence=min(len(digests), len(saved)) if kept is None else kept + 1,
+        )
 
 
 def kind_of(request: Request) -> str:

@@ -17,7 +17,6 @@ RESERVED: dict[str, str] = {
     "encryption.key": "encrypted releases",
     "encryption.aad": "encrypted releases",
     "encryption.reader": "encrypted releases",
-    "cache.corrupt": "the local shard cache of the loader",
 }
 
 # The list as it was first published: how many codes, and the digest of them in order. What follows is appended.

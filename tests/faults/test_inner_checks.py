@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from publisher.provenance import Build, provenance
 from shardrel.digest import digest_of
+from shardrel.drills.forge import parquet_bytes, with_first, with_values
 from shardrel.errors import ErrorCode
 from shardrel.gate.attestations import attach
 from shardrel.records.descriptor import PARQUET
@@ -22,21 +23,9 @@ from shardrel.records.report import Report
 from shardrel.records.snapshot import MemberIndex
 from shardrel.store.objects import get_by_digest, get_record, put, put_record, unversioned
 from tests.support.publishing import NOW
-from tests.support.release_builder import RECORDS, Built, a_release, codes, parquet_bytes
+from tests.support.release_builder import RECORDS, Built, a_release, codes
 
 OTHER = digest_of(b"something else")
-
-
-def changed(table: Any, name: str, values: list[Any]) -> Any:
-    """The table with other values in one column."""
-    place = table.schema.get_field_index(name)
-    field = table.schema.field(place)
-    return table.set_column(place, field, pa.array(values, field.type))
-
-
-def with_first(name: str, value: Any) -> Callable[[Any], Any]:
-    """A change of the first record's value."""
-    return lambda table: changed(table, name, [value, *table.column(name).to_pylist()[1:]])
 
 
 def assert_only(report: Report, *expected: ErrorCode) -> None:
@@ -210,7 +199,7 @@ def test_missing() -> None:
 
 def test_extra() -> None:
     built = a_release()
-    more = changed(built.shard_table(0).slice(0, 1), "_shardrel_sample_id", ["zzz"])
+    more = with_values(built.shard_table(0).slice(0, 1), "_shardrel_sample_id", ["zzz"])
     built.rewrite(0, lambda table: pa.concat_tables([table, more]))
     report = built.report()
     assert (report.counts.extra, report.counts.missing) == (1, 0)
@@ -218,7 +207,7 @@ def test_extra() -> None:
 
 def test_extra_in_the_middle() -> None:
     built = a_release()
-    more = changed(built.shard_table(0).slice(0, 1), "_shardrel_sample_id", ["aaa"])
+    more = with_values(built.shard_table(0).slice(0, 1), "_shardrel_sample_id", ["aaa"])
     built.rewrite(0, lambda table: pa.concat_tables([more, table]))
     report = built.report()
     assert (report.counts.extra, report.counts.missing, report.counts.duplicate) == (1, 0, 0)
@@ -253,7 +242,7 @@ def test_one_replaced_by_another_id() -> None:
 
 def test_swapped_contents() -> None:
     built = a_release()
-    built.rewrite(0, lambda table: changed(table, "score", [*table.column("score").to_pylist()[::-1]]))
+    built.rewrite(0, lambda table: with_values(table, "score", [*table.column("score").to_pylist()[::-1]]))
     report = built.report()
     assert report.counts.substituted == built.release.shards[0].records // 2 * 2
 
@@ -288,7 +277,7 @@ def test_member_index_that_names_another_row() -> None:
     part = index.parts[0]
     table = pa.parquet.read_table(pa.BufferReader(get_by_digest(built.store, part.object.digest)))
     rows = table.column("row").to_pylist()
-    data = parquet_bytes(changed(table, "row", [rows[0] + 1, *rows[1:]]))
+    data = parquet_bytes(with_values(table, "row", [rows[0] + 1, *rows[1:]]))
     parts = (replace(part, object=unversioned(put(built.store, data, PARQUET)[0])), *index.parts[1:])
     descriptor = unversioned(put_record(built.store, replace(index, parts=parts)))
     built.release = replace(built.release, objects=replace(built.release.objects, member_index=descriptor))

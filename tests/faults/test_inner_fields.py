@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
+from shardrel.drills.forge import parquet_bytes
 from shardrel.errors import ErrorCode
 from shardrel.store.objects import put_record
-from tests.support.release_builder import Built, a_release, codes, parquet_bytes
+from tests.support.release_builder import Built, a_release, codes
 
 
 def with_first_bytes(built: Built, name: str, value: bytes) -> Any:

@@ -12,12 +12,13 @@ from shardrel.checkpoint.manifest import Expected
 from shardrel.checkpoint.preflight import read_commit, read_manifest
 from shardrel.checkpoint.save import Saved, save
 from shardrel.data import ledger
+from shardrel.drills.ranks import run_ranks
 from shardrel.errors import ErrorCode
 from shardrel.records.checkpoint import CheckpointManifest, Cut, OrderParameters
 from shardrel.store.memory import MemoryStore
 from shardrel.store.port import ObjectKey
 from tests.support.gates import DATASET, a_root, key
-from tests.support.ranks import failures, run_ranks
+from tests.support.ranks import failures
 
 RUN = "run-1"
 ROOT = a_root("of a run")

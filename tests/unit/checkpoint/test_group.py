@@ -1,8 +1,9 @@
 """One rank's failure is every rank's failure."""
 
 from shardrel.checkpoint.group import Group, on_coordinator, together
+from shardrel.drills.ranks import run_ranks
 from shardrel.errors import ErrorCode, NotFoundError
-from tests.support.ranks import all_good, failures, run_ranks
+from tests.support.ranks import all_good, failures
 
 
 def test_results_come_in_order_of_the_ranks() -> None:

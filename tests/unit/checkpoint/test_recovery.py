@@ -14,6 +14,7 @@ from shardrel.checkpoint.manifest import Expected
 from shardrel.checkpoint.preflight import read_commit
 from shardrel.checkpoint.save import save
 from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
+from shardrel.drills.ranks import run_ranks
 from shardrel.errors import ErrorCode
 from shardrel.records.checkpoint import CheckpointManifest, OrderParameters
 from shardrel.store.layout import commit_key, object_key
@@ -33,7 +34,7 @@ from tests.support.checkpoints import (
     the_codes,
 )
 from tests.support.gates import DATASET, a_root, key
-from tests.support.ranks import all_good, run_ranks
+from tests.support.ranks import all_good
 from tests.support.runs import advance_tombstones, renew_run, started_run
 
 

@@ -7,6 +7,7 @@ from shardrel.canonical import json
 from shardrel.checkpoint.group import SoloGroup
 from shardrel.checkpoint.preflight import read_commit
 from shardrel.checkpoint.save import save
+from shardrel.drills.ranks import run_ranks
 from shardrel.errors import ErrorCode, RunFailedError
 from shardrel.gate.view import read_gate
 from shardrel.store.layout import commit_key
@@ -24,7 +25,7 @@ from tests.support.checkpoints import (
     the_codes,
 )
 from tests.support.gates import DATASET, key
-from tests.support.ranks import all_good, failures, run_ranks
+from tests.support.ranks import all_good, failures
 from tests.support.runs import advance_tombstones, started_run
 
 

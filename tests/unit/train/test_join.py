@@ -11,6 +11,7 @@ from shardrel.checkpoint.group import Group
 from shardrel.data.cache import ShardCache
 from shardrel.digest import raw_digest
 from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
+from shardrel.drills.ranks import run_ranks
 from shardrel.drills.recording_store import RecordingStore
 from shardrel.errors import ErrorCode, RunFailedError
 from shardrel.gate import fence, runs
@@ -20,7 +21,7 @@ from shardrel.store.memory import MemoryStore
 from shardrel.store.port import Store
 from shardrel.train.admission import join
 from shardrel.train.pin import PinnedRun, TrainPlan
-from tests.support.ranks import all_good, failures, run_ranks
+from tests.support.ranks import all_good, failures
 from tests.support.runs import a_deletion
 from tests.support.training import TrainingWorld, training_world
 

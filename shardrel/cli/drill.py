@@ -1,0 +1,126 @@
+"""``shardrel drill``: what can go wrong, done on purpose on a store of its own."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shardrel import clock
+from shardrel.cli.output import Result, Table, meter
+from shardrel.cli.settings import Settings
+from shardrel.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from shardrel.drills.drill import Drill, Outcome
+    from shardrel.store.port import Store
+
+
+def drill(
+    settings: Settings,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A drill, or all; without one: what there is.")
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the scratch store, to look at it.")] = False,
+) -> Result:
+    """Break things on purpose on a scratch store, and see that each fault is answered by its code.
+
+    Everything lies in a fresh folder or prefix, drill-ID, below --store and is taken away again; nothing that is
+    there is touched. The keys are made for the drills and never saved.
+    """
+    from shardrel.drills.catalogue import DRILLS, chosen
+    from shardrel.drills.cleanup import missing_parents
+    from shardrel.store.open import open_store
+
+    if name is None:
+        return _listed(DRILLS)
+    drills = chosen(name)
+    url = f"{settings.store.rstrip('/')}/drill-{clock.fresh_id()[:12]}"
+    store = open_store(url, endpoint_url=settings.endpoint_url)
+    parents = missing_parents(store)
+    try:
+        outcomes = _conducted(drills, _probed(store), settings)
+    finally:
+        left = keep or not _taken_away(store, parents)
+    return _shown(outcomes, store.url, left=left)
+
+
+def _probed(store: "Store") -> "Store":
+    """A drill on a store that breaks its promises would say nothing about the product.
+
+    Raises:
+        RefusedError: ``storage.not-conformant``.
+    """
+    from shardrel.store.probe import probe
+    from shardrel.store.verdicts import speaking
+
+    found = probe(store)
+    found.require()
+    return speaking(store, quoted_tokens=found.quoted_tokens)
+
+
+def _conducted(drills: "Sequence[Drill]", store: "Store", settings: Settings) -> "list[Outcome]":
+    from shardrel.cli.drill_tools import the_tools
+    from shardrel.drills.conduct import conduct
+    from shardrel.drills.scratch import Scratch, scratch_keys
+
+    with (
+        tempfile.TemporaryDirectory(prefix="shardrel-drill-") as folder,
+        meter("drill", quiet=settings.as_json) as progress,
+    ):
+        scratch = Scratch(store=store, folder=Path(folder), keys=scratch_keys(), tools=the_tools(), now=clock.now_utc)
+        return list(conduct(drills, scratch, progress))
+
+
+def _taken_away(store: "Store", parents: list[Path]) -> bool:
+    """Whether the scratch store is gone; the verdict stands either way."""
+    from shardrel.drills.cleanup import take_away
+
+    try:
+        return take_away(store, parents)
+    except UnavailableError:
+        return False
+
+
+def _listed(drills: "Sequence[Drill]") -> Result:
+    return Result(
+        data={"drills": [{"name": d.name, "about": d.about, "expected": d.expected.value} for d in drills]},
+        headline=f"{len(drills)} drills; run: shardrel drill NAME, or all",
+        tables=[Table(columns=["name", "about"], rows=[(d.name, d.about) for d in drills])],
+    )
+
+
+def _shown(outcomes: "Sequence[Outcome]", url: str, *, left: bool) -> Result:
+    failed = [outcome.drill.name for outcome in outcomes if not outcome.ok]
+    return Result(
+        data={
+            "drills": [
+                {
+                    "name": o.drill.name,
+                    "expected": o.drill.expected.value,
+                    "observed": o.observed,
+                    "ok": o.ok,
+                    "found": [str(code) for code in o.found],
+                    "fault": o.drill.fault,
+                }
+                for o in outcomes
+            ],
+            "scratch": url if left else None,
+        },
+        headline=_headline(len(outcomes), failed),
+        facts=[("scratch store", url)] if left else [],
+        tables=[_table(outcomes)],
+        status=1 if failed else 0,
+    )
+
+
+def _headline(count: int, failed: list[str]) -> str:
+    if failed:
+        return f"{len(failed)} of {count} drills FAILED: {', '.join(failed)}"
+    return f"{count} drills: every fault was answered" if count > 1 else "the fault was answered"
+
+
+def _table(outcomes: "Sequence[Outcome]") -> Table:
+    rows = [("ok" if o.ok else "FAILED", o.drill.name, o.drill.expected, o.observed, o.drill.fault) for o in outcomes]
+    return Table(columns=["", "drill", "expected", "observed", "fault"], rows=rows)

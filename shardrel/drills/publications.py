@@ -1,0 +1,134 @@
+"""Drills about what may become visible, and by whose word."""
+
+import functools
+
+from msgspec.structs import replace
+
+from shardrel.drills.drill import NOTHING, Codes, Drill, refusal
+from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
+from shardrel.drills.recording_store import RecordingStore
+from shardrel.drills.scratch import RECORDS, SECOND, STRANGER, Scene, Scratch, records_table, scratch_policy
+from shardrel.errors import ErrorCode
+from shardrel.records.policy import Role
+from shardrel.records.report import Counts, Report
+from shardrel.store.layout import attestation_prefix
+
+
+def _partial(scratch: Scratch) -> Codes:
+    """A publication dies just before its last transition; the root lies there, provenance and all."""
+    scene = scratch.scene("partial-publication")
+    recording = RecordingStore(scene.store)
+    # The first swap pins the publication; the second one would make its root a candidate.
+    dying = FaultyStore(
+        recording, [Rule(operation="swap", prefix="gates/", skip=1, times=None, fault=Fault.FAIL_BEFORE)]
+    )
+    refusal(lambda: scene.behind(dying).publish(records_table(RECORDS)))
+    lying = [
+        key.split("/")[1] for _, key in recording.requests if key.startswith("attestations/") and key.count("/") == 2
+    ]
+    refused = [refusal(functools.partial(scene.admit, f"sha256:{root}")) for root in dict.fromkeys(lying)]
+    finished = scene.publish(records_table(RECORDS))
+    return refused if finished.endswith(lying[-1]) else [NOTHING]
+
+
+def _stale_listing(scratch: Scratch) -> Codes:
+    """A listing does not show the report and the approval that are there."""
+    scene, _ = scratch.released("stale-listing")
+    root = scene.publish(records_table(RECORDS + 1))
+    lagging = FaultyStore(
+        scene.store, [Rule(operation="list", prefix=attestation_prefix(root), skip=1, fault=Fault.STALE_LIST)]
+    )
+    list(lagging.list(attestation_prefix(root)))
+    scene.vouch_for(root)
+    refused = refusal(lambda: scene.behind(lagging).admit(root))
+    # It only ever says no for want of evidence: once the listing has caught up, the same call goes through.
+    return [refused if scene.admit(root).generation == 2 else NOTHING]
+
+
+def _wrong_dataset(scratch: Scratch) -> Codes:
+    """A sound root of another dataset, staged here."""
+    scene, _ = scratch.released("wrong-dataset")
+    _, foreign = scratch.released("another-dataset")
+    scene.stage(foreign)
+    return scene.judged(foreign)
+
+
+def _arbitrary(scratch: Scratch) -> Codes:
+    """A stranger who may write to the bucket attests his own root with keys of his own."""
+    scene, root = scratch.released("arbitrary-installation")
+    forgery = scene.forgery(root)
+    forgery.declare(0, replace(forgery.release.shards[0], tokens=forgery.release.shards[0].tokens + 1))
+    forged = forgery.put_root()
+    scene.attest(_all_is_well(scene, forged), STRANGER)
+    if refusal(lambda: scene.stage(forged, by=STRANGER)) == NOTHING:
+        return [NOTHING]
+    return [refusal(lambda: scene.admit(forged))]
+
+
+def _one_stolen_key(scratch: Scratch) -> Codes:
+    """One of two verifier keys is stolen, and its thief calls a forged root sound."""
+    policy = scratch_policy(scratch.keys)
+    both = tuple(scratch.keys[name].public for name in ("verifier", SECOND))
+    roles = replace(policy.roles, verifier=Role(keys=both, threshold=2))
+    scene = scratch.scene("key-compromise", policy=replace(policy, roles=roles))
+    forgery = scene.forgery(scene.publish(records_table(RECORDS)))
+    forgery.declare(0, replace(forgery.release.shards[0], tokens=forgery.release.shards[0].tokens + 1))
+    forged = scene.seal(forgery)
+    scene.attest(_all_is_well(scene, forged), "verifier")
+    scene.approve(forged)
+    return [refusal(lambda: scene.admit(forged))]
+
+
+def _all_is_well(scene: Scene, root: str) -> Report:
+    """A report that says PASSED, whatever the verifier found."""
+    found = scene.verify(root, by=STRANGER)
+    return replace(found, verdict="PASSED", counts=Counts(), findings=(), findings_total=0)
+
+
+DRILLS = (
+    Drill(
+        name="partial-publication",
+        about="A publisher is killed before its release is whole.",
+        fault="The store stops answering just before the gate learns of the root.",
+        attack="torn publication",
+        expected=ErrorCode.GATE_UNKNOWN_ROOT,
+        section="publish",
+        conduct=_partial,
+    ),
+    Drill(
+        name="stale-listing",
+        about="A listing lags behind what was written.",
+        fault="The attestations of a root are listed as they were before its report.",
+        attack="stale listing",
+        expected=ErrorCode.GATE_NOT_VERIFIED,
+        section="store",
+        conduct=_stale_listing,
+    ),
+    Drill(
+        name="wrong-dataset",
+        about="A sound release of one dataset is passed off as one of another.",
+        fault="The root of another dataset is staged, verified and approved here.",
+        attack="wrong software (TUF)",
+        expected=ErrorCode.ROOT_DATASET,
+        section="verification",
+        conduct=_wrong_dataset,
+    ),
+    Drill(
+        name="arbitrary-installation",
+        about="Somebody who may write to the bucket releases what he likes.",
+        fault="A root whose report and candidacy are signed by a key that no policy names.",
+        attack="arbitrary installation (TUF)",
+        expected=ErrorCode.GATE_UNKNOWN_ROOT,
+        section="trust",
+        conduct=_arbitrary,
+    ),
+    Drill(
+        name="key-compromise",
+        about="One of two verifier keys is stolen.",
+        fault="A PASSED report of a forged root, signed by one key where the policy asks for two.",
+        attack="key compromise (TUF)",
+        expected=ErrorCode.GATE_NOT_VERIFIED,
+        section="policy",
+        conduct=_one_stolen_key,
+    ),
+)
