@@ -11,10 +11,10 @@ import msgspec
 
 from shardrel.canonical import json
 from shardrel.digest import digest_of
-from shardrel.errors import ErrorCode, InternalError, RefusedError
+from shardrel.errors import ConflictError, ErrorCode, InternalError, RefusedError
 from shardrel.gate.call import Call
 from shardrel.gate.facts import Evidence
-from shardrel.gate.fences import Entry, read_facts
+from shardrel.gate.fences import Entry, read_facts, read_log
 from shardrel.gate.operations import Done, find_done, find_intent
 from shardrel.gate.pending import operation
 from shardrel.gate.register import submit
@@ -76,7 +76,14 @@ def advance(
     def take(view: GateView, operation_id: str) -> Advanced:
         fence = _fence(view, kind)
         taking = compare(store, fence, kind, entries, stage=False, replace=replace_staged)
-        return _advance(store, dataset, kind, taking, call, operation_id, view)
+        try:
+            return _advance(store, dataset, kind, taking, call, operation_id, view)
+        except ConflictError:
+            # Another advance came first. Where it took these very entries, this one is a repeat of it.
+            now = _fence(read_gate(store, dataset), kind)
+            if not _holds(store, now, kind, entries):
+                raise
+            return _standing(kind, now)
 
     return _once(store, dataset, kind, ["fence", _digest(entries), replace_staged], call, take)
 
@@ -218,6 +225,14 @@ def _check_step(view: GateView, fence: Fence, last: int) -> None:
             step=last - fence.watermark,
             bound=view.policy.max_fence_step,
         )
+
+
+def _holds(store: Store, fence: Fence, kind: FenceKind, entries: Sequence[Entry]) -> bool:
+    """Whether a fence has taken exactly these entries already."""
+    if entries[-1].sequence > fence.watermark:
+        return False
+    known = {entry.sequence: entry for entry in read_log(store, fence, kind, entries[0].sequence)}
+    return all(known[entry.sequence] == entry for entry in entries)
 
 
 def _written(store: Store, taking: Taking) -> Descriptor:

@@ -122,6 +122,15 @@ def test_two_governors_who_race_do_not_both_take_the_same_numbers(store: MemoryS
     assert log(store) == [tombstone(1, "rival")]
 
 
+def test_two_who_race_with_the_same_entries_both_succeed_with_one_effect(store: MemoryStore) -> None:
+    def rival(_: str) -> None:
+        take(store, 1, 3)
+
+    late = take(FaultyStore(store, [Rule(operation="swap", fault=Fault.HOOK, hook=rival)]), 1, 2)
+    assert late == Advanced(kind="tombstones", watermark=3, closed_permits=(), appended=0)
+    assert log(store) == tombstones(1, 3)
+
+
 def test_a_big_log_is_kept_in_bounded_chunks(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fences, "_CHUNK_BYTES", 400)
     take(store, 1, 2)
