@@ -14,7 +14,7 @@ from shardrel.store.port import ProbedServer, Store, Written
 from shardrel.store.promises import ADVISORY, PROMISES, Effort, Scratch, Trial
 from shardrel.store.racers import Racers, racers
 
-SHORT = Effort(racers=2, processes=1, rounds=3, listed=20)
+SHORT = Effort(racers=2, processes=1, rounds=2, listed=20)
 FULL = Effort(racers=4, processes=1, rounds=5, listed=1001)
 THOROUGH = Effort(racers=8, processes=3, rounds=20, listed=2001)
 

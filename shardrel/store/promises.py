@@ -250,23 +250,6 @@ def _multipart_completion(scratch: Scratch, effort: Effort) -> str | None:
     return None if isinstance(first, Written) and isinstance(second, Conflict) else f"it was {_name(second)}"
 
 
-def _multipart_race(scratch: Scratch, effort: Effort) -> str | None:
-    store = scratch.store
-    if not isinstance(store, ProbedServer):
-        return None
-    for number in range(effort.rounds):
-        key = scratch.key(f"multipart-race-{number}")
-        with ThreadPoolExecutor(effort.racers) as pool:
-            outcomes = list(
-                pool.map(lambda racer, key=key: store.create_in_parts(key, b"%d" % racer), range(effort.racers))
-            )
-        winners = [outcome for outcome in outcomes if isinstance(outcome, Written)]
-        scratch.remember(key, [winner.version for winner in winners])
-        if len(winners) > 1:
-            return f"{len(winners)} of {len(outcomes)} uploads to one key were completed"
-    return None
-
-
 def _uploads_closed(scratch: Scratch, effort: Effort) -> str | None:
     store = scratch.store
     count = store.open_uploads() if isinstance(store, ProbedServer) else 0
@@ -328,9 +311,6 @@ PROMISES: dict[str, Trial] = {
     "list-order": _list_order,
     "delete-exact-version": _delete_exact_version,
     "multipart-completion": _multipart_completion,
-    "multipart-race": _multipart_race,
     "uploads-closed": _uploads_closed,
 }
-ADVISORY = frozenset(
-    {"list-complete", "list-order", "delete-exact-version", "multipart-completion", "multipart-race", "uploads-closed"}
-)
+ADVISORY = frozenset({"list-complete", "list-order", "delete-exact-version", "multipart-completion", "uploads-closed"})
