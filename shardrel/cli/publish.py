@@ -12,7 +12,7 @@ from shardrel.cli.fencing import selectors_upto
 from shardrel.cli.output import Result, meter
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import signers, the_gate
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.errors import ErrorCode, InvalidInputError, RefusedError
 
 if TYPE_CHECKING:
     from publisher.options import PublishResult
@@ -55,6 +55,14 @@ def publish(
     view = the_gate(settings, store)
     [signer, *_] = signers(settings, view.policy, "publisher")
     declared = json.decode(get_by_digest(store, digest), Snapshot)
+    if declared.dataset != settings.dataset:
+        # Its records would be left out by this gate's logs and pinned in the other one.
+        raise RefusedError(
+            ErrorCode.GATE_WRONG,
+            "the snapshot is one of another dataset; name it with --dataset",
+            dataset=declared.dataset,
+            expected=settings.dataset,
+        )
     fences = selectors_upto(store, view, declared.tombstone_watermark, declared.benchmark_fence)
     with meter("publish", quiet=settings.as_json) as progress:
         world = World(signer=signer, now=clock.now_utc, progress=progress)

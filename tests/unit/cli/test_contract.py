@@ -68,6 +68,17 @@ def test_snapshot_and_publish(shardrel: Command) -> None:
     assert (again["root"], again["alreadyPresent"]) == (published["root"], published["shards"])
 
 
+def test_a_snapshot_is_published_by_its_own_gate_alone(shardrel: Command) -> None:
+    shardrel("init")
+    shardrel("init", "--dataset", "other")
+    snapshot = shardrel("snapshot", "texts.jsonl", "--id-column", "id")["snapshot"]
+    line = ("publish", snapshot, "--source", "texts.jsonl", "--shards", "2")
+    before = shardrel("status")["sequence"]
+    assert shardrel.code(*line, "--dataset", "other") == "gate.wrong-gate"
+    assert shardrel("status")["sequence"] == before
+    assert shardrel(*line)["state"] == "STAGED"
+
+
 @pytest.mark.parametrize(
     "options",
     [
