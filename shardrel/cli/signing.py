@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from shardrel import clock
 from shardrel.cli.settings import Settings
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.errors import ErrorCode, InvalidInputError, ShardrelError
 
 if TYPE_CHECKING:
     from shardrel.gate.call import Call
@@ -17,14 +17,29 @@ if TYPE_CHECKING:
 
 
 def role_keys(settings: Settings, policy: "Policy", roles: Sequence["RoleName"]) -> "list[SigningKey]":
-    """Private keys of the folder that stand in one of the roles; empty where none does."""
+    """Private keys of the folder that stand in one of the roles; empty where none does.
+
+    A file that is not one of our keys stands in no role, so it stops nobody who has the key that is needed.
+
+    Raises:
+        InvalidInputError, TrustError, FormatError: what reading a key raises, where no other stands in the roles.
+    """
     from shardrel.trust import keyring
     from shardrel.trust.keys import key_id
     from shardrel.trust.policy import keys_of
 
     wanted = {key_id(key) for key in keys_of(policy, roles)}
-    held = [name for name in keyring.names(settings.keys) if key_id(keyring.public(settings.keys, name)) in wanted]
-    return [keyring.load(settings.keys, name) for name in held]
+    held: list[SigningKey] = []
+    broken: list[ShardrelError] = []
+    for name in keyring.names(settings.keys):
+        try:
+            if key_id(keyring.public(settings.keys, name)) in wanted:
+                held.append(keyring.load(settings.keys, name))
+        except ShardrelError as err:
+            broken.append(err)
+    if broken and not held:
+        raise broken[0]
+    return held
 
 
 def signers(settings: Settings, policy: "Policy", *roles: "RoleName") -> "list[SigningKey]":

@@ -1,5 +1,6 @@
 """``shardrel verify``: the independent verification, and what follows from a FAILED one."""
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -67,15 +68,21 @@ def _revoked(settings: Settings, store: "Store", view: "GateView", done: "Verify
 
     report = done.report
     candidate = view.body.candidates.get(report.root)
-    keys = role_keys(settings, view.policy, ["governor"])
     only_hits = {finding.code for finding in report.findings} <= {ErrorCode.TOMBSTONE_HIT, ErrorCode.BENCHMARK_HIT}
-    if report.verdict == "PASSED" or candidate is None or candidate.state == "INVALID" or not keys or only_hits:
+    if report.verdict == "PASSED" or candidate is None or candidate.state == "INVALID" or only_hits:
         return None
     try:
+        keys = role_keys(settings, view.policy, ["governor"])
+        if not keys:
+            return None
         gone = revoke(store, settings.dataset, report.root, REASON, call(keys, settings), report=done.report_digest)
     except ShardrelError as err:
         # The verdict stands whatever the gate answers; a person has to see both.
         return {"state": None, "error": {"code": err.code.value, "message": err.message}}
+    except OSError as err:
+        # Such as a folder of keys that cannot be written, where the operation's id would be kept.
+        reason = os.strerror(err.errno) if err.errno else type(err).__name__
+        return {"state": None, "error": {"code": ErrorCode.STORE_UNAVAILABLE.value, "message": reason}}
     return {"state": gone.state, "closedPermits": list(gone.closed_permits)}
 
 
