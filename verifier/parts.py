@@ -13,7 +13,7 @@ from shardrel.errors import ErrorCode, ShardrelError, UnavailableError
 from shardrel.records.snapshot import Part
 from shardrel.store.objects import get
 from shardrel.store.port import Store
-from verifier.decode import dictionary_columns, open_again
+from verifier.decode import check_indices, dictionary_columns, open_again
 from verifier.leaves import plain
 from verifier.runs import digest_matrix, joined_context
 from verifier.structure import FlawError, Limits, open_file
@@ -88,6 +88,9 @@ def read_part(store: Store, part: Part, schema: pa.Schema, code: ErrorCode) -> A
         raise FlawError(ErrorCode.PARQUET_STRUCTURE, "a page does not decode") from err
     if not table.num_rows:
         raise FlawError(code, "a part is empty")
+    for column in table.columns:
+        for chunk in column.chunks:
+            check_indices(chunk)
     return table
 
 

@@ -1,6 +1,8 @@
 """Bounds and layout of Parquet objects, before anything is decoded."""
 
 import io
+import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -162,3 +164,58 @@ def test_lists_that_hold_more_values_than_bytes_were_declared() -> None:
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" * 3, bytes(100), b"<html></html>" * 10])
 def test_what_is_no_parquet_at_all(data: bytes) -> None:
     assert refusal(data, TABLE) in {ErrorCode.PARQUET_STRUCTURE, ErrorCode.PARQUET_FOOTER}
+
+
+def changed_pages(data: bytes, column: Any) -> Iterator[bytes]:
+    """The file with one bit of a dictionary-encoded page changed and its checksum made right again."""
+    start = column.dictionary_page_offset
+    *_, page = pages.walk(memoryview(data), start, column.total_compressed_size)
+    body = data[page.start : page.start + page.compressed]
+    old = zigzag(zlib.crc32(body))
+    place = data.rindex(old, start, page.start)
+    for bit in range(8 * len(body)):
+        other = bytearray(body)
+        other[bit // 8] ^= 1 << bit % 8
+        new = zigzag(zlib.crc32(other))
+        if len(new) == len(old):
+            head = data[:place] + new + data[place + len(old) : page.start]
+            yield head + bytes(other) + data[page.start + page.compressed :]
+
+
+def zigzag(crc: int) -> bytes:
+    """A checksum as Thrift's compact protocol writes an i32."""
+    signed = crc - (1 << 32) if crc >> 31 else crc
+    value, out = (signed << 1) ^ (signed >> 31), bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([f"v{i % 5}" for i in range(60)]),
+        pa.array([[f"v{i % 5}", None] for i in range(60)]),
+        pa.array([{"a": f"v{i % 5}"} for i in range(60)]),
+        pa.array([[("k", f"v{i % 5}")] for i in range(60)], pa.map_(pa.string(), pa.string())),
+    ],
+    ids=["flat", "list", "struct", "map"],
+)
+def test_no_index_that_names_no_entry_gets_out_of_decoding(values: Any) -> None:
+    table = pa.table({"id": range(60), "c": values})
+    table = table.cast(pq.read_schema(pa.BufferReader(written(table))))
+    data = written(table, compression="none")
+    group = pq.read_metadata(io.BytesIO(data)).row_group(0)
+    refused = []
+    for changed in changed_pages(data, group.column(group.num_columns - 1)):
+        try:
+            file = open_file(
+                changed, Limits(records=60, uncompressed=1 << 20, values=1 << 20), table.schema, checksums=True
+            )
+            for batch in batches(changed, file, unfolded_bytes=1 << 20):
+                batch.validate(full=True)
+        except FlawError as flaw:
+            refused.append(flaw.code)
+    assert len(refused) > 10
+    assert set(refused) == {ErrorCode.PARQUET_STRUCTURE}
