@@ -40,15 +40,18 @@ def pull_release(
     Raises:
         NotFoundError: ``storage.object-absent``.
         IntegrityError: when bytes are not what the root manifest says.
-        InvalidInputError: ``input.invalid`` for an unknown split or a folder that can't be written.
+        InvalidInputError: ``input.invalid`` for an unknown split, a folder that can't be written, or one that holds
+            a Parquet file which is no shard of this release: who reads the folder would take it for one.
 
     Effects: ``.release/root.json``, ``.release/record-schema.json`` and a file a shard, each created by a rename after it was checked;
-        a file that is there with the right bytes is left alone, so an interrupted pull goes on.
+        a file that is there with the right bytes is left alone, so an interrupted pull goes on. The file of a shard
+        without a record of the split, which an earlier pull of another split left, is removed.
     """
     manifest = get_by_digest(store, root)
     release = json.decode(manifest, Release)
     effective_split(release, split)
     schema = get_record(store, release.objects.record_schema, RecordSchema)
+    _check_folder(folder, release)
     _write(folder / ".release" / "root.json", manifest)
     _write(folder / ".release" / "record-schema.json", json.encode(schema))
     sizes: list[tuple[int, int]] = []
@@ -69,12 +72,25 @@ def _pull_shard(store: Store, shard: Shard, folder: Path, schema: RecordSchema, 
     opened = open_shard(get(store, shard_descriptor(shard)), shard, schema.fields, split)
     table = opened.table if opened.rows is None else opened.table.take(pa.array(opened.rows))
     if table.num_rows == 0:
+        target.unlink(missing_ok=True)
         return 0, 0
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
     data = sink.getvalue()
     _write(target, data)
     return table.num_rows, data.size
+
+
+def _check_folder(folder: Path, release: Release) -> None:
+    ours = {f"{shard.id}.parquet" for shard in release.shards}
+    strange = sorted(path.name for path in folder.glob("*.parquet") if path.name not in ours)
+    if strange:
+        raise InvalidInputError(
+            ErrorCode.INPUT_INVALID,
+            "the folder holds a Parquet file that is no shard of this release; name another folder",
+            path=str(folder / strange[0]),
+            files=len(strange),
+        )
 
 
 def _has(path: Path, digest: str) -> bool:

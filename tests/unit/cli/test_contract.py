@@ -230,6 +230,22 @@ def test_pull(shardrel: Command, root: str) -> None:
     assert shardrel.code("pull", root, "--to", "none", "--split", "none", status=2) == "input.invalid"
 
 
+def test_a_folder_holds_what_was_pulled_and_nothing_of_an_earlier_pull(shardrel: Command) -> None:
+    lines = [{"id": f"s{n}", "split": "few" if n == 0 else "many", "text": "one"} for n in range(30)]
+    Path("splits.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    shardrel("init")
+    line = ("snapshot", "splits.jsonl", "--id-column", "id", "--split-column", "split")
+    snapshot = shardrel(*line)["snapshot"]
+    four, two = (
+        str(shardrel("publish", snapshot, "--source", "splits.jsonl", "--shards", shards)["root"]) for shards in "42"
+    )
+    assert shardrel("pull", four, "--to", "here")["shards"] == 4
+    assert shardrel("pull", four, "--to", "here", "--split", "few")["records"] == 1
+    assert len(list(Path("here").glob("*.parquet"))) == 1
+    assert shardrel.code("pull", two, "--to", "here", status=2) == "input.invalid"
+    assert shardrel("pull", four, "--to", "here")["records"] == 30
+
+
 def test_probe(shardrel: Command) -> None:
     probed = shardrel("probe")
     assert probed["verdict"] == "PASSED"
