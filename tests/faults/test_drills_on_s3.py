@@ -1,15 +1,18 @@
-"""The drills on a real S3 server, through the command, in a bucket that others use too."""
+"""The drills on a real S3 server, in buckets that others use too."""
 
 from pathlib import Path
 
 import pytest
 
 from shardrel.drills.catalogue import DRILLS
+from shardrel.drills.cleanup import take_away
+from shardrel.store.objects import put
 from tests.support.command import Command, shardrel_in
+from tests.support.drills import a_scratch, outcome_of
 from tests.support.shared_server import S3Server
 from tests.support.stores import s3_store
 
-SAMPLE = ["truncated-shard", "replaced-source-version", "lost-acknowledgement", "gate-rollback"]
+SAMPLE = ["replaced-source-version", "endless-data", "stale-listing", "aba", "gate-rollback", "late-acknowledgement"]
 
 
 @pytest.fixture
@@ -18,10 +21,25 @@ def shardrel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("name", SAMPLE)
-def test_a_drill_is_answered_and_leaves_nothing(shardrel: Command, seaweed: S3Server, name: str) -> None:
+def test_the_fault_is_answered(seaweed: S3Server, tmp_path: Path, name: str) -> None:
+    store = s3_store(seaweed.plain, seaweed.endpoint_url)
+    outcome = outcome_of(name, a_scratch(tmp_path, store))
+    assert (outcome.observed, outcome.ok) == (outcome.drill.expected, True)
+
+
+def test_all_versions_of_a_scratch_store_are_taken_away_and_nothing_else(seaweed: S3Server, tmp_path: Path) -> None:
+    neighbour = s3_store(seaweed.versioned, seaweed.endpoint_url)
+    put(neighbour, b"of somebody else", "text/plain")
     store = s3_store(seaweed.versioned, seaweed.endpoint_url)
-    answer = shardrel("drill", name, "--store", store.url)
-    assert [(drill["name"], drill["ok"]) for drill in answer["drills"]] == [(name, True)]
+    assert outcome_of("lost-acknowledgement", a_scratch(tmp_path, store)).ok
+    assert take_away(store, [])
+    assert (list(store.list("")), len(list(neighbour.list("")))) == ([], 1)
+
+
+def test_the_command_leaves_nothing_behind(shardrel: Command, seaweed: S3Server) -> None:
+    store = s3_store(seaweed.versioned, seaweed.endpoint_url)
+    answer = shardrel("drill", "truncated-shard", "--store", store.url)
+    assert [(drill["name"], drill["ok"]) for drill in answer["drills"]] == [("truncated-shard", True)]
     assert answer["scratch"] is None
     assert not list(store.list(""))
 
