@@ -35,12 +35,16 @@ _Verb = Callable[..., Result]
 _NAME = "shardrel"
 
 
-def build_app() -> typer.Typer:
-    """The whole command line."""
+def build_app(*, help_without_verb: bool = True) -> typer.Typer:
+    """The whole command line.
+
+    Args:
+        help_without_verb: Show people what there is where they name no verb. For scripts it is a wrong call.
+    """
     app = typer.Typer(
         name=_NAME,
         add_completion=False,
-        no_args_is_help=True,
+        no_args_is_help=help_without_verb,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -49,12 +53,12 @@ def build_app() -> typer.Typer:
     for name, function in _VERBS.items():
         app.command(name)(verb(function))
     for name, (text, verbs) in _GROUPS.items():
-        app.add_typer(_build_group(text, verbs), name=name)
+        app.add_typer(_build_group(text, verbs, help_without_verb), name=name)
     return app
 
 
-def _build_group(text: str, verbs: dict[str, _Verb]) -> typer.Typer:
-    inner = typer.Typer(no_args_is_help=True)
+def _build_group(text: str, verbs: dict[str, _Verb], help_without_verb: bool) -> typer.Typer:
+    inner = typer.Typer(no_args_is_help=help_without_verb)
     inner.callback()(group(text))
     for name, function in verbs.items():
         inner.command(name)(verb(function))
@@ -99,14 +103,14 @@ def main(arguments: Sequence[str]) -> int:
         The exit status; everything is written and flushed.
     """
     as_json = "--json" in _before_dashes(arguments)
-    status = guarded(lambda: _invoke(arguments), as_json=as_json)
+    status = guarded(lambda: _invoke(arguments, as_json), as_json=as_json)
     sys.stdout.flush()
     sys.stderr.flush()
     return status
 
 
-def _invoke(arguments: Sequence[str]) -> int:
-    status = build_app()(args=list(arguments), prog_name=_NAME, standalone_mode=False)
+def _invoke(arguments: Sequence[str], as_json: bool) -> int:
+    status = build_app(help_without_verb=not as_json)(args=list(arguments), prog_name=_NAME, standalone_mode=False)
     return status if isinstance(status, int) else 0
 
 

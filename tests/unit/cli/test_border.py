@@ -89,3 +89,9 @@ def test_a_wrong_call_ends_with_2_and_one_json_object(line: list[str], capsys: p
 def test_a_wrong_call_of_a_person_is_said_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["digest"]) == 2
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("line", [("--json",), ("--json", "run"), ("run", "--json"), ("--json", "keys")])
+def test_a_script_that_names_no_verb_gets_one_object(line: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "input.invalid"
