@@ -13,6 +13,7 @@ from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.drills.forge import parquet_bytes
 from shardrel.drills.scratch import RECORDS, Scratch, records_table
 from shardrel.errors import ErrorCode
+from shardrel.records.release import Shard
 from shardrel.store.layout import object_key
 
 # More than any shard here, so that reading on past the declared size would show.
@@ -29,8 +30,22 @@ def _truncated(scratch: Scratch) -> Codes:
 
 
 def _swapped(scratch: Scratch) -> Codes:
-    """Two shards change places, each with its digests and its id."""
+    """Two shards trade their objects; what the root declares of the records stays."""
     scene, root = scratch.released("swapped-shards")
+    forgery = scene.forgery(root)
+    first, second = forgery.release.shards
+    forgery.declare(0, _with_object_of(first, second))
+    forgery.declare(1, _with_object_of(second, first))
+    return scene.judged(scene.seal(forgery))
+
+
+def _with_object_of(entry: Shard, other: Shard) -> Shard:
+    return replace(entry, digest=other.digest, size=other.size, object_version=other.object_version)
+
+
+def _reordered(scratch: Scratch) -> Codes:
+    """Two shards change places, each with its digests and its id."""
+    scene, root = scratch.released("reordered-shards")
     forgery = scene.forgery(root)
     forgery.release = replace(forgery.release, shards=forgery.release.shards[::-1])
     return scene.judged(scene.seal(forgery))
@@ -93,12 +108,21 @@ DRILLS: tuple[Drill, ...] = (
     ),
     Drill(
         name="swapped-shards",
+        about="A shard's object is another shard's.",
+        fault="The root names each of two shards' objects, of as many records, in the other's entry; signed anew.",
+        attack="swapping",
+        expected=ErrorCode.LOGICAL_DIGEST,
+        section="shard-stream",
+        conduct=_swapped,
+    ),
+    Drill(
+        name="reordered-shards",
         about="Two shards stand in each other's place.",
         fault="The root lists its shards in another order; everything above made anew.",
         attack="reordering",
         expected=ErrorCode.ROOT_SHARDS,
         section="root-manifest",
-        conduct=_swapped,
+        conduct=_reordered,
     ),
     Drill(
         name="endless-data",

@@ -74,7 +74,9 @@ def credulous(store: Store, root: str, view: GateView, signer: Signer) -> Report
     return sound
 
 
-@pytest.mark.parametrize("name", [*FORGED, "truncated-shard", "swapped-shards", "endless-data", "wrong-dataset"])
+@pytest.mark.parametrize(
+    "name", [*FORGED, "truncated-shard", "swapped-shards", "reordered-shards", "endless-data", "wrong-dataset"]
+)
 def test_a_verifier_that_passes_everything_fails_the_drill(name: str, tmp_path: Path) -> None:
     outcome = outcome_of(name, a_scratch(tmp_path, verify=credulous))
     assert (outcome.observed, outcome.ok) == (NOTHING, False)
