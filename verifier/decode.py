@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import pyarrow.types as pt
 
 from shardrel.errors import ErrorCode
+from shardrel.sources.indices import has_dictionary, in_bounds
 from verifier.layout import weight
 from verifier.structure import FlawError
 
@@ -35,31 +34,20 @@ def batches(data: bytes, file: Any, *, unfolded_bytes: int) -> Iterator[pa.Recor
         for batch in _group(reader, number, _batch_records(group)):
             for column in batch.columns:
                 check_indices(column)
-            unfolded += sum(weight(column) - 9 * len(column) for column in batch.columns if _folded(column.type))
+            unfolded += sum(weight(column) - 9 * len(column) for column in batch.columns if has_dictionary(column.type))
             if unfolded > unfolded_bytes + SLACK_BYTES:
                 raise FlawError(ErrorCode.PARQUET_EXPANSION, "dictionary values expand to more than the declared bytes")
             yield batch
 
 
 def check_indices(values: Any) -> None:
-    """Every index of a dictionary, at any depth, names one of its entries; pyarrow takes them as they are stored.
+    """Every index of a dictionary names one of its entries.
 
     Raises:
         FlawError: ``parquet.structure``.
     """
-    kind = values.type
-    if not _folded(kind):
-        return
-    if pt.is_dictionary(kind):
-        found = pc.min_max(values.indices)
-        if found["min"].is_valid and not 0 <= found["min"].as_py() <= found["max"].as_py() < len(values.dictionary):
-            raise FlawError(ErrorCode.PARQUET_STRUCTURE, "an index names no entry of its dictionary")
-    elif pt.is_struct(kind):
-        for number in range(kind.num_fields):
-            check_indices(values.field(number))
-    else:
-        for child in (values.keys, values.items) if pt.is_map(kind) else (values.values,):
-            check_indices(child)
+    if not in_bounds(values):
+        raise FlawError(ErrorCode.PARQUET_STRUCTURE, "an index names no entry of its dictionary")
 
 
 def open_again(data: bytes, dictionaries: list[str]) -> Any:
@@ -92,9 +80,3 @@ def dictionary_columns(metadata: Any) -> list[str]:
         if metadata.schema.column(i).physical_type == "BYTE_ARRAY"
         and any(metadata.row_group(g).column(i).has_dictionary_page for g in range(metadata.num_row_groups))
     ]
-
-
-def _folded(kind: Any) -> bool:
-    if pt.is_dictionary(kind):
-        return True
-    return pt.is_nested(kind) and any(_folded(kind.field(i).type) for i in range(kind.num_fields))

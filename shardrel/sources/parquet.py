@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from shardrel.digest import Digest
 from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.sources.indices import in_bounds
 from shardrel.sources.names import check_names
 from shardrel.sources.parquet_layout import check_ends, check_footer, check_tiling
 from shardrel.sources.parquet_plan import Run, plan_reads
@@ -63,6 +64,8 @@ class ParquetSource:
         rows = 0
         for run in plan.runs:
             for batch in self._read_run(file, run):
+                if not all(in_bounds(column) for column in batch.columns):
+                    raise corrupt(self.path, f"an index behind row {rows} names no entry of its dictionary")
                 for piece in split_batch(batch, batch_bytes):
                     rows += piece.num_rows
                     yield _in_clothes_of(piece, self.schema)
