@@ -1,17 +1,14 @@
 """Drills about the one mutable object: races, lost answers, and states put back."""
 
-from collections.abc import Sequence
-
 from shardrel.canonical import json
 from shardrel.drills.drill import NOTHING, Codes, Drill, refusal
 from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
-from shardrel.drills.scratch import ALIAS, FENCE_STEP, RECORDS, Scene, Scratch, records_table
+from shardrel.drills.scratch import ALIAS, FENCE_STEP, RECORDS, Scene, Scratch, deletions, records_table
 from shardrel.errors import ErrorCode
 from shardrel.gate import fence
 from shardrel.gate.evidence import gather
 from shardrel.gate.log import must_hold, read_entries
 from shardrel.gate.register import submit
-from shardrel.records.fence import TombstoneEntry
 from shardrel.records.transition import Admit, Assume
 from shardrel.store.layout import gate_key
 
@@ -68,14 +65,14 @@ def _rolled_back(scratch: Scratch) -> Codes:
     """An old root that was not re-checked at today's fences."""
     scene, old = scratch.released("rollback")
     scene.admit(_vouched(scene))
-    fence.advance(scene.store, scene.dataset, "tombstones", _deletions(1), scene.call("admin"))
+    scene.delete_one()
     return [refusal(lambda: scene.roll_back(old))]
 
 
 def _fast_forwarded(scratch: Scratch) -> Codes:
     """One advance takes more entries than the policy allows."""
     scene, _ = scratch.released("fast-forward")
-    too_many = _deletions(FENCE_STEP + 1)
+    too_many = deletions(FENCE_STEP + 1)
     return [
         refusal(lambda: fence.advance(scene.store, scene.dataset, "tombstones", too_many, scene.call("admin")))
     ]  # fmt: skip
@@ -104,17 +101,6 @@ def _put_back(scratch: Scratch) -> Codes:
     assert now is not None
     scene.store.swap(key, old.data, now.token)
     return [refusal(lambda: must_hold(_history(scene), kept))]
-
-
-def _deletions(count: int) -> Sequence[TombstoneEntry]:
-    """Entries of samples that no release has."""
-    return [
-        TombstoneEntry(
-            sequence=sequence, sample_id=f"gone-{sequence}", source_id=None, source_version=None,
-            content_digest=None, reason=None,
-        )
-        for sequence in range(1, count + 1)
-    ]  # fmt: skip
 
 
 DRILLS = (

@@ -10,6 +10,7 @@ from shardrel.data import ledger
 from shardrel.data.cache import ShardCache
 from shardrel.digest import digest_of
 from shardrel.drills.drill import NOTHING, Codes, Drill, refusal
+from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.drills.ranks import run_ranks
 from shardrel.drills.recording_store import RecordingStore
 from shardrel.drills.scratch import RECORDS, Scene, Scratch, records_table
@@ -46,6 +47,23 @@ def _missing_rank(scratch: Scratch) -> Codes:
         return None if group.rank == 2 else _joined(scene, group, "run-barrier")
 
     return _failed(run_ranks(3, part, timeout=_BARRIER_SECONDS)[:2])
+
+
+def _mirrored(scratch: Scratch) -> Codes:
+    """One of two ranks reads its shards from a mirror that changes a bit."""
+    scene, root = scratch.released("malicious-mirror")
+    scene.start_run("run-mirror")
+    changed = [
+        Rule(operation="read", prefix=object_key(shard.digest), fault=Fault.FLIPPED, times=None)
+        for shard in scene.release(root).shards
+    ]
+
+    def part(group: Group) -> PinnedRun:
+        return _joined(
+            scene.behind(FaultyStore(scene.store, changed)) if group.rank == 1 else scene, group, "run-mirror"
+        )
+
+    return _failed([*run_ranks(2, part)])
 
 
 class _Resolver:
@@ -133,6 +151,17 @@ def _commit_record(scene: Scene, run: commits.RunState, attempt: str) -> CommitR
     )
 
 
+def _deleted_meanwhile(scratch: Scratch) -> Codes:
+    """Somebody has a record deleted while a run is open; the run goes on to save a checkpoint."""
+    scene, _ = scratch.released("deletion-during-run")
+    scene.start_run("run-deletion")
+    run = commits.read_run(scene.store, scene.dataset, "run-deletion")
+    permit, record = commits.require_permit(run), _commit_record(scene, run, "after")
+    scene.delete_one()
+    installed = commits.install(scene.store, record)
+    return [refusal(lambda: commits.admit(scene.store, scene.dataset, installed, permit, scene.key("admin")))]
+
+
 def _same_name(scratch: Scratch) -> Codes:
     """A run's name is asked for again after the run has left the gate's state."""
     scene, _ = scratch.released("name-reuse-after-retention")
@@ -159,6 +188,24 @@ DRILLS = (
         expected=ErrorCode.RUN_ROOT_DISAGREEMENT,
         section="run-record",
         conduct=_other_alias,
+    ),
+    Drill(
+        name="malicious-mirror",
+        about="A mirror near the training hosts hands out other bytes.",
+        fault="One of two ranks reads its shards with one bit changed.",
+        attack="malicious mirror (TUF)",
+        expected=ErrorCode.STORAGE_DIGEST,
+        section="runs",
+        conduct=_mirrored,
+    ),
+    Drill(
+        name="deletion-during-run",
+        about="A record is deleted while a run trains on it.",
+        fault="The fence of tombstones advances under an open run, which then saves a checkpoint.",
+        attack="use after deletion",
+        expected=ErrorCode.PERMIT_CLOSED,
+        section="transitions",
+        conduct=_deleted_meanwhile,
     ),
     Drill(
         name="late-acknowledgement",

@@ -53,6 +53,15 @@ def _wrong_dataset(scratch: Scratch) -> Codes:
     return scene.judged(foreign)
 
 
+def _claimed(scratch: Scratch) -> Codes:
+    """A root says that it was cleaned up to a fence that the gate has not reached."""
+    scene, root = scratch.released("claimed-watermark")
+    forgery = scene.forgery(root)
+    forgery.release = replace(forgery.release, tombstone_watermark=1_000_000)
+    forgery.refit(scratch.tools.put_index)
+    return scene.judged(scene.seal(forgery))
+
+
 def _arbitrary(scratch: Scratch) -> Codes:
     """A stranger who may write to the bucket attests his own root with keys of his own."""
     scene, root = scratch.released("arbitrary-installation")
@@ -112,6 +121,15 @@ DRILLS = (
         expected=ErrorCode.ROOT_DATASET,
         section="verification",
         conduct=_wrong_dataset,
+    ),
+    Drill(
+        name="claimed-watermark",
+        about="A release claims to be clean of deletions that nobody has asked for yet.",
+        fault="The root's watermark of tombstones lies far above the gate's; everything else made anew.",
+        attack="fast-forward (TUF)",
+        expected=ErrorCode.ROOT_AHEAD,
+        section="verification",
+        conduct=_claimed,
     ),
     Drill(
         name="arbitrary-installation",

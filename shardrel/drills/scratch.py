@@ -12,13 +12,14 @@ from shardrel.canonical import json
 from shardrel.drills.drill import NOTHING, Codes, refusal
 from shardrel.drills.forge import Forgery
 from shardrel.drills.tools import Tools
-from shardrel.gate import admit, approve, rollback, runs
+from shardrel.gate import admit, approve, fence, rollback, runs
 from shardrel.gate.admit import Moved
 from shardrel.gate.attestations import attach
 from shardrel.gate.call import Call
 from shardrel.gate.init import init
 from shardrel.gate.publication import begin_publication, end_publication
 from shardrel.gate.view import GateView, read_gate
+from shardrel.records.fence import TombstoneEntry
 from shardrel.records.policy import Policy
 from shardrel.records.release import Release
 from shardrel.records.report import REPORT_PREDICATE, STATEMENT_PAYLOAD, Report
@@ -168,6 +169,10 @@ class Scene:
         """Start a run on what the alias points to."""
         return runs.start(self.store, self.dataset, ALIAS, self.call("admin"), run_id=run)
 
+    def delete_one(self) -> None:
+        """Advance the fence of tombstones by its first entry, which names no record of this dataset."""
+        fence.advance(self.store, self.dataset, "tombstones", deletions(1), self.call("admin"))
+
     def seal(self, forgery: Forgery) -> str:
         """Store a forged manifest with a publisher's word for it, as somebody who stole that key would.
 
@@ -203,3 +208,14 @@ def records_table(count: int, *, first: int = 0) -> Any:
             "tokens": pa.array([[n % 7] * (n % 4) for n in numbers], pa.list_(pa.uint16())),
         }
     )
+
+
+def deletions(count: int) -> list[TombstoneEntry]:
+    """The first entries of a log of tombstones, of samples that no release has."""
+    return [
+        TombstoneEntry(
+            sequence=sequence, sample_id=f"gone-{sequence}", source_id=None, source_version=None,
+            content_digest=None, reason=None,
+        )
+        for sequence in range(1, count + 1)
+    ]  # fmt: skip

@@ -75,7 +75,16 @@ def credulous(store: Store, root: str, view: GateView, signer: Signer) -> Report
 
 
 @pytest.mark.parametrize(
-    "name", [*FORGED, "truncated-shard", "swapped-shards", "reordered-shards", "endless-data", "wrong-dataset"]
+    "name",
+    [
+        *FORGED,
+        "truncated-shard",
+        "swapped-shards",
+        "reordered-shards",
+        "endless-data",
+        "wrong-dataset",
+        "claimed-watermark",
+    ],
 )
 def test_a_verifier_that_passes_everything_fails_the_drill(name: str, tmp_path: Path) -> None:
     outcome = outcome_of(name, a_scratch(tmp_path, verify=credulous))
