@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from shardrel.gate.pending import operation
+from shardrel.gate.pending import forget, operation
 from shardrel.gate.register import Gather, Submitted, submit
 from shardrel.gate.view import GateView
 from shardrel.records.transition import Request
@@ -41,8 +41,7 @@ def perform(
 
     Effects: as ``register.submit``.
     """
-    subject = [store.url, dataset, msgspec.to_builtins(request)]
-    with operation(call.pending, subject, call.operation_id) as operation_id:
+    with operation(call.pending, _subject(store, dataset, request), call.operation_id) as operation_id:
         return submit(
             store,
             dataset,
@@ -53,3 +52,15 @@ def perform(
             recorded_at=call.recorded_at,
             view=view,
         )
+
+
+def settled(store: Store, dataset: str, request: Request, call: Call) -> None:
+    """Forget the ids that earlier calls kept for a request whose effect the caller has seen.
+
+    Otherwise the next such request, which may be due much later, would be answered by that old operation.
+    """
+    forget(call.pending, _subject(store, dataset, request))
+
+
+def _subject(store: Store, dataset: str, request: Request) -> list[object]:
+    return [store.url, dataset, msgspec.to_builtins(request)]

@@ -51,7 +51,7 @@ def _kept(folder: Path | None, subject: Any, given: str | None) -> Iterator[str]
     if given is not None or folder is None:
         yield check_name(given, "operation id") if given is not None else clock.fresh_id()
         return
-    held = _claim(folder, raw_digest(digest_of(json.encode(subject))).hex())
+    held = _claim(folder, _key(subject))
     try:
         yield held.operation_id
     except (OutcomeUnknownError, UnavailableError):
@@ -63,6 +63,24 @@ def _kept(folder: Path | None, subject: Any, given: str | None) -> Iterator[str]
         held.path.unlink(missing_ok=True)
     finally:
         os.close(held.handle)
+
+
+def forget(folder: Path | None, subject: Any) -> None:
+    """Drop the ids that are kept for a request whose effect is there: the next such command is a new operation.
+
+    Effects: removes files; those of commands that live stay.
+    """
+    if folder is None:
+        return
+    for path in folder.glob(f"{_key(subject)}.*"):
+        handle = _lock(path, os.O_RDWR)
+        if handle is not None:
+            path.unlink(missing_ok=True)
+            os.close(handle)
+
+
+def _key(subject: Any) -> str:
+    return raw_digest(digest_of(json.encode(subject))).hex()
 
 
 def _claim(folder: Path, key: str) -> _Held:

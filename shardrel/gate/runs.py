@@ -1,12 +1,12 @@
 """run start, show, renew, finish, cancel. Source: schemas/SPEC.md#transitions, #runs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from shardrel.digest import Domain, domain_hash, lp
 from shardrel.errors import ErrorCode, RefusedError
-from shardrel.gate.call import Call, perform
+from shardrel.gate.call import Call, perform, settled
 from shardrel.gate.evidence import gather
 from shardrel.gate.facts import Evidence
 from shardrel.gate.operations import Done
@@ -115,6 +115,9 @@ def show(store: Store, dataset: str, run_id: str) -> RunView:
 def renew(store: Store, dataset: str, run_id: str, call: Call) -> RunView:
     """Open a new permit for the run's own root at today's fences; an open one stays.
 
+    An earlier call that was not answered is finished first. Where a fence has closed the permit that it
+    opened, a further one is asked for, unless the caller named the operation.
+
     Raises:
         RefusedError: ``permit.recheck-needed``, ``permit.root-has-hit``, ``gate.root-invalid``,
             ``gate.run-ended``.
@@ -125,25 +128,21 @@ def renew(store: Store, dataset: str, run_id: str, call: Call) -> RunView:
     """
     view = read_gate(store, dataset)
     seen = _open_run(store, view, run_id)
+    request = RenewRun(run=run_id)
     if seen.permit is not None:
+        settled(store, dataset, request, call)
         return seen
 
     def about_root(now: GateView | None) -> Evidence:
         return _NOTHING if now is None else gather(store, seen.root, now.policy)
 
-    done = perform(store, dataset, RenewRun(run=run_id), call, about_root, view=view)
-    permit = done.transition.effects.opened_permit
-    return RunView(
-        run_id=run_id,
-        alias=seen.alias,
-        root=seen.root,
-        generation=seen.generation,
-        permit=permit,
-        state="open",
-        closed=None,
-        head=seen.head,
-        record=seen.record,
-    )
+    done = perform(store, dataset, request, call, about_root, view=view)
+    now = done.body.runs.get(run_id)
+    if done.repeated and (now is None or now.permit != done.transition.effects.opened_permit):
+        if call.operation_id is None:
+            return renew(store, dataset, run_id, call)
+        return _open_run(store, read_gate(store, dataset), run_id)
+    return replace(seen, permit=done.transition.effects.opened_permit, state="open", closed=None)
 
 
 def finish(store: Store, dataset: str, run_id: str, call: Call) -> RunView:
