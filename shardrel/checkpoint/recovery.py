@@ -82,7 +82,7 @@ def _newest(store: Store, dataset: str, run: RunState, expected: Expected, helpe
     generation = run.head.generation
     while digest is not None:
         try:
-            installed = _admitted(store, run.run_id, generation, digest)
+            installed = read_admitted(store, run.run_id, generation, digest)
             manifest = preflight(store, installed.record, expected)
             return Selected(installed=installed, manifest=manifest, helped=helped, passed_over=tuple(passed))
         except RefusedError as err:
@@ -95,8 +95,13 @@ def _newest(store: Store, dataset: str, run: RunState, expected: Expected, helpe
     raise errors[0]
 
 
-def _admitted(store: Store, run: str, generation: int, digest: str) -> Installed:
-    """The commit record that the gate admitted under this digest."""
+def read_admitted(store: Store, run: str, generation: int, digest: str) -> Installed:
+    """The commit record that the gate admitted under this digest.
+
+    Raises:
+        RefusedError: ``checkpoint.missing-payload`` where it is lost, ``checkpoint.bytes`` where it is another.
+        FormatError: ``checkpoint.unsupported-schema``.
+    """
     stored = store.read(commit_key(run, generation), max_bytes=json.MAX_RECORD_BYTES)
     if stored is None:
         raise _lost(ErrorCode.CHECKPOINT_MISSING, generation)
@@ -108,14 +113,25 @@ def _admitted(store: Store, run: str, generation: int, digest: str) -> Installed
 def _parent(store: Store, dataset: str, run: str, generation: int, digest: str) -> str | None:
     """Digest of the generation before: as this one's record names it, or the gate's history where that is lost."""
     try:
-        return _admitted(store, run, generation, digest).record.parent
+        return read_admitted(store, run, generation, digest).record.parent
     except RefusedError:
-        return _admitted_in_history(store, dataset, run).get(generation - 1)
+        return _commit_of(admitted_in_history(store, dataset, run).get(generation - 1))
 
 
-def _admitted_in_history(store: Store, dataset: str, run: str) -> dict[int, str]:
+def admitted_in_history(store: Store, dataset: str, run: str) -> dict[int, AdmitCheckpoint]:
+    """What the gate admitted of a run, by generation, as its checked history tells.
+
+    One read a transition.
+
+    Raises:
+        IntegrityError: ``gate.history-broken``.
+    """
     requests = [entry.request for entry in read_entries(store, dataset)]
-    return {r.generation: r.commit for r in requests if isinstance(r, AdmitCheckpoint) and r.run == run}
+    return {r.generation: r for r in requests if isinstance(r, AdmitCheckpoint) and r.run == run}
+
+
+def _commit_of(admission: AdmitCheckpoint | None) -> str | None:
+    return None if admission is None else admission.commit
 
 
 def _lost(code: ErrorCode, generation: int) -> RefusedError:

@@ -9,11 +9,17 @@ from shardrel.cli.arguments import RunId
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import the_gate
-from shardrel.errors import ErrorCode, NotFoundError, RefusedError, ShardrelError
+from shardrel.errors import ErrorCode, FormatError, IntegrityError, NotFoundError, RefusedError, ShardrelError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from shardrel.checkpoint.preflight import Installed
+    from shardrel.records.run import RunRecord
+    from shardrel.records.transition import AdmitCheckpoint
     from shardrel.store.port import Store
+
+    _Admitted = Mapping[int, AdmitCheckpoint]
 
 _Generation = Annotated[
     int | None, typer.Option(min=0, metavar="G", help="Which checkpoint; without one: the newest admitted.")
@@ -21,10 +27,10 @@ _Generation = Annotated[
 
 
 def list_checkpoints(settings: Settings, run: RunId) -> Result:
-    """List the commit records of a run."""
+    """List the checkpoints of a run: what the gate admitted, and what is installed behind that."""
     store = the_store(settings)
-    head = _head(settings, store, run)
-    rows = [_row(installed, head) for installed in _commits(store, run)]
+    _, admitted = _told(settings, store, run)
+    rows = [*(_admitted_row(store, made) for _, made in sorted(admitted.items())), *_behind(store, run, admitted)]
     columns = ["generation", "step", "worldSize", "state"]
     return Result(
         data={"run": run, "checkpoints": rows},
@@ -38,9 +44,9 @@ def show(settings: Settings, run: RunId, generation: _Generation = None) -> Resu
     import msgspec
 
     store = the_store(settings)
-    head = _head(settings, store, run)
-    installed = _commit(store, run, generation, head)
-    row = _row(installed, head)
+    _, admitted = _told(settings, store, run)
+    installed = _commit(store, run, generation, admitted)
+    row = _row(installed, "ADMITTED" if installed.record.generation in admitted else "INSTALLED")
     return Result(
         data={**row, "commit": installed.digest, "record": msgspec.to_builtins(installed.record)},
         headline=f"Checkpoint {installed.record.generation} of run {run}",
@@ -50,75 +56,105 @@ def show(settings: Settings, run: RunId, generation: _Generation = None) -> Resu
 
 def preflight(settings: Settings, run: RunId, generation: _Generation = None) -> Result:
     """Check everything that a restore would: records, cut, tiling, and every byte of every object."""
-    from shardrel.checkpoint.manifest import Expected, judge
-    from shardrel.checkpoint.preflight import object_problems, read_manifest
-
     store = the_store(settings)
-    installed = _commit(store, run, generation, _head(settings, store, run))
-    expected = Expected(run_id=run, root=installed.record.root)
-    failures: list[dict[str, Any]]
+    record, admitted = _told(settings, store, run)
+    wanted = _wanted(run, generation, admitted)
     try:
-        manifest = read_manifest(store, installed.record)
-        found = judge(manifest, installed.record, expected) or object_problems(store, manifest)
-        failures = [{"code": problem.code.value, "subject": problem.subject} for problem in found]
-    except RefusedError as err:
+        failures = _failures(store, _commit(store, run, wanted, admitted), record)
+    except (RefusedError, IntegrityError) as err:
         failures = [_failure(err)]
     verdict = "FAILED" if failures else "PASSED"
     return Result(
-        data={"run": run, "generation": installed.record.generation, "verdict": verdict, "failures": failures},
-        headline=f"Checkpoint {installed.record.generation} of run {run}: {verdict}",
+        data={"run": run, "generation": wanted, "verdict": verdict, "failures": failures},
+        headline=f"Checkpoint {wanted} of run {run}: {verdict}",
         tables=[Table(columns=["code", "subject"], rows=[(f["code"], f["subject"]) for f in failures])]
         * bool(failures),
         status=1 if failures else 0,
     )
 
 
+def _failures(store: "Store", installed: "Installed", record: "RunRecord") -> list[dict[str, Any]]:
+    from shardrel.checkpoint.manifest import Expected, judge
+    from shardrel.checkpoint.preflight import object_problems, read_manifest
+
+    manifest = read_manifest(store, installed.record)
+    expected = Expected(run_id=record.run_id, root=record.root)
+    found = judge(manifest, installed.record, expected) or object_problems(store, manifest)
+    return [{"code": problem.code.value, "subject": problem.subject} for problem in found]
+
+
 def _failure(err: ShardrelError) -> dict[str, Any]:
     return {"code": err.code.value, "subject": err.context.get("subject")}
 
 
-def _head(settings: Settings, store: "Store", run: str) -> int | None:
-    """Generation of the newest admitted checkpoint, as the gate or, for a run that has ended, its log tells."""
-    from shardrel.gate.log import read_entries
+def _told(settings: Settings, store: "Store", run: str) -> "tuple[RunRecord, _Admitted]":
+    """The run's record, and what the gate admitted of it: what lies in the store is held against that."""
+    from shardrel.checkpoint.recovery import admitted_in_history
     from shardrel.gate.run_records import record_of
-    from shardrel.records.transition import AdmitCheckpoint
 
     view = the_gate(settings, store)
-    record_of(store, view, run)
+    record = record_of(store, view, run)
     there = view.body.runs.get(run)
-    if there is not None:
-        return None if there.head is None else there.head.generation
-    requests = [entry.request for entry in read_entries(store, settings.dataset)]
-    admitted = [r.generation for r in requests if isinstance(r, AdmitCheckpoint) and r.run == run]
-    return max(admitted, default=None)
+    if there is not None and there.head is None:
+        return record, {}
+    return record, admitted_in_history(store, settings.dataset, run)
 
 
-def _commits(store: "Store", run: str) -> "list[Installed]":
-    """Commit records from generation 0 on; a generation follows the one before it, so none is skipped."""
+def _wanted(run: str, generation: int | None, admitted: "_Admitted") -> int:
+    wanted = max(admitted, default=None) if generation is None else generation
+    if wanted is None:
+        raise _none(run, None)
+    return wanted
+
+
+def _commit(store: "Store", run: str, generation: int | None, admitted: "_Admitted") -> "Installed":
+    """The commit record of a generation: the one that the gate admitted, or one that waits for that."""
     from shardrel.checkpoint.preflight import read_commit
+    from shardrel.checkpoint.recovery import read_admitted
 
-    found: list[Installed] = []
-    while (installed := read_commit(store, run, len(found))) is not None:
-        found.append(installed)
-    return found
-
-
-def _commit(store: "Store", run: str, generation: int | None, head: int | None) -> "Installed":
-    from shardrel.checkpoint.preflight import read_commit
-
-    wanted = head if generation is None else generation
-    installed = None if wanted is None else read_commit(store, run, wanted)
+    wanted = _wanted(run, generation, admitted)
+    if wanted in admitted:
+        return read_admitted(store, run, wanted, admitted[wanted].commit)
+    installed = read_commit(store, run, wanted)
     if installed is None:
-        raise NotFoundError(ErrorCode.CHECKPOINT_NONE, "the run has no such checkpoint", run=run, generation=wanted)
+        raise _none(run, wanted)
+    if (installed.record.run_id, installed.record.generation) != (run, wanted):
+        raise RefusedError(
+            ErrorCode.CHECKPOINT_IDENTITY, "a commit record is one of another generation or run", generation=wanted
+        )
     return installed
 
 
-def _row(installed: "Installed", head: int | None) -> dict[str, Any]:
+def _admitted_row(store: "Store", made: "AdmitCheckpoint") -> dict[str, Any]:
+    from shardrel.checkpoint.recovery import read_admitted
+
+    try:
+        return _row(read_admitted(store, made.run, made.generation, made.commit), "ADMITTED")
+    except (RefusedError, IntegrityError, FormatError) as err:
+        state = "LOST" if err.code == ErrorCode.CHECKPOINT_MISSING else "DAMAGED"
+        return {"generation": made.generation, "step": made.step, "worldSize": None, "state": state}
+
+
+def _behind(store: "Store", run: str, admitted: "_Admitted") -> list[dict[str, Any]]:
+    """The record behind the newest admitted one, which waits for its admission, is void, or is not ours."""
+    following = max(admitted, default=-1) + 1
+    try:
+        return [_row(_commit(store, run, following, admitted), "INSTALLED")]
+    except NotFoundError:
+        return []
+    except (RefusedError, IntegrityError, FormatError):
+        return [{"generation": following, "step": None, "worldSize": None, "state": "DAMAGED"}]
+
+
+def _none(run: str, generation: int | None) -> NotFoundError:
+    return NotFoundError(ErrorCode.CHECKPOINT_NONE, "the run has no such checkpoint", run=run, generation=generation)
+
+
+def _row(installed: "Installed", state: str) -> dict[str, Any]:
     record = installed.record
-    admitted = head is not None and record.generation <= head
     return {
         "generation": record.generation,
         "step": record.cut.step,
         "worldSize": record.world_size,
-        "state": "ADMITTED" if admitted else "INSTALLED",
+        "state": state,
     }
