@@ -175,8 +175,11 @@ def _decimal(kind: Any, name: str) -> rs.LogicalType:
     return rs.DecimalType(precision=kind.precision, scale=kind.scale)
 
 
-def _timestamp(kind: Any, _name: str) -> rs.LogicalType:
-    zone = kind.tz or None
+def _timestamp(kind: Any, name: str) -> rs.LogicalType:
+    try:
+        zone = kind.tz or None
+    except UnicodeDecodeError as err:
+        raise _unsupported(name) from err
     return rs.TimestampType(unit=kind.unit, zone="UTC" if zone in _UTC else zone)
 
 

@@ -88,7 +88,7 @@ def _logical(arrow: Any, path: str, depth: int) -> tuple[LogicalType, Extension 
         return _extension(arrow, path, depth)
     if at.is_dictionary(arrow) or at.is_run_end_encoded(arrow):
         return _logical(arrow.value_type, path, depth)
-    logical = _scalar(arrow) or _temporal(arrow) or _nested(arrow, path, depth + 1)
+    logical = _scalar(arrow) or _temporal(arrow, path) or _nested(arrow, path, depth + 1)
     if logical is None:
         raise _unsupported(path, f"the type {arrow}")
     return logical, None
@@ -133,7 +133,7 @@ def _scalar(arrow: Any) -> LogicalType | None:
     return None
 
 
-def _temporal(arrow: Any) -> LogicalType | None:
+def _temporal(arrow: Any, path: str) -> LogicalType | None:
     if at.is_date32(arrow):
         return DateType(unit="day")
     if at.is_date64(arrow):
@@ -141,10 +141,17 @@ def _temporal(arrow: Any) -> LogicalType | None:
     if at.is_time(arrow):
         return TimeType(unit=arrow.unit)
     if at.is_timestamp(arrow):
-        return TimestampType(unit=arrow.unit, zone="UTC" if arrow.tz in _UTC else arrow.tz)
+        return TimestampType(unit=arrow.unit, zone=_zone(arrow, path))
     if at.is_duration(arrow):
         return DurationType(unit=arrow.unit)
     return None
+
+
+def _zone(arrow: Any, path: str) -> str | None:
+    try:
+        return "UTC" if arrow.tz in _UTC else arrow.tz
+    except UnicodeDecodeError as err:
+        raise _unsupported(path, "a time zone that is not UTF-8") from err
 
 
 def _nested(arrow: Any, path: str, depth: int) -> LogicalType | None:

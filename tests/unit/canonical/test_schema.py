@@ -1,5 +1,6 @@
 """Record schemas: what is one type, what is another, what is refused, and how files agree."""
 
+import io
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from shardrel.canonical.schema import content_type, logical_arrow_type, record_s
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records.schema import Extension, RecordSchema
 from tests.support.tables import LEAVES
+from verifier.schema import record_schema as verifiers_schema
 
 
 def of(*fields: Any) -> RecordSchema:
@@ -188,3 +190,14 @@ def test_files_that_differ_in_more_are_a_conflict(left: RecordSchema, right: Rec
 def test_the_logical_arrow_type_says_all_that_the_logical_type_says(kind: Any) -> None:
     schema = one(kind)
     assert one(logical_arrow_type(schema.fields[0])) == schema
+
+
+def test_a_time_zone_that_is_not_utf8_is_refused() -> None:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, pa.schema([("t", pa.list_(pa.timestamp("ns", "Europe/Zurich")))])):
+        pass
+    damaged = pa.ipc.open_stream(sink.getvalue().replace(b"Europe/Zurich", b"Europe/\xffurich")).schema
+    for read in (record_schema, verifiers_schema):
+        with pytest.raises(InvalidInputError) as refusal:
+            read(damaged)
+        assert refusal.value.code == ErrorCode.SCHEMA_UNSUPPORTED
