@@ -75,7 +75,9 @@ class ParquetSource:
 
     def _read_run(self, file: Any, run: Run) -> Iterator[Any]:
         try:
-            yield from file.iter_batches(batch_size=run.batch_rows, row_groups=list(run.groups))
+            for batch in file.iter_batches(batch_size=run.batch_rows, row_groups=list(run.groups)):
+                batch.validate()  # damaged levels give keys and items, or fields, of different lengths
+                yield batch
         except (pa.ArrowException, OSError, MemoryError) as err:
             if Fingerprint.of(self.path) != self.fingerprint:
                 raise changed(self.path) from err

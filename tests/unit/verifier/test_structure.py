@@ -166,10 +166,9 @@ def test_what_is_no_parquet_at_all(data: bytes) -> None:
     assert refusal(data, TABLE) in {ErrorCode.PARQUET_STRUCTURE, ErrorCode.PARQUET_FOOTER}
 
 
-def changed_pages(data: bytes, column: Any) -> Iterator[bytes]:
-    """The file with one bit of a dictionary-encoded page changed and its checksum made right again."""
-    start = column.dictionary_page_offset
-    *_, page = pages.walk(memoryview(data), start, column.total_compressed_size)
+def changed_pages(data: bytes, start: int, length: int) -> Iterator[bytes]:
+    """The file with one bit of a chunk's last page changed and its checksum made right again."""
+    *_, page = pages.walk(memoryview(data), start, length)
     body = data[page.start : page.start + page.compressed]
     old = zigzag(zlib.crc32(body))
     place = data.rindex(old, start, page.start)
@@ -208,7 +207,8 @@ def test_no_index_that_names_no_entry_gets_out_of_decoding(values: Any) -> None:
     data = written(table, compression="none")
     group = pq.read_metadata(io.BytesIO(data)).row_group(0)
     refused = []
-    for changed in changed_pages(data, group.column(group.num_columns - 1)):
+    column = group.column(group.num_columns - 1)
+    for changed in changed_pages(data, column.dictionary_page_offset, column.total_compressed_size):
         try:
             file = open_file(
                 changed, Limits(records=60, uncompressed=1 << 20, values=1 << 20), table.schema, checksums=True
@@ -219,3 +219,21 @@ def test_no_index_that_names_no_entry_gets_out_of_decoding(values: Any) -> None:
             refused.append(flaw.code)
     assert len(refused) > 10
     assert set(refused) == {ErrorCode.PARQUET_STRUCTURE}
+
+
+def test_damaged_levels_of_a_map_never_give_keys_and_values_of_different_lengths() -> None:
+    maps = pa.array([[("a", 1), ("b", None)], [], None, [("c", 3)]] * 4, pa.map_(pa.string(), pa.int8()))
+    table = pa.table({"m": maps})
+    table = table.cast(pq.read_schema(pa.BufferReader(written(table))))
+    data = written(table, compression="none", use_dictionary=False)
+    column = pq.read_metadata(io.BytesIO(data)).row_group(0).column(1)
+    refused = 0
+    for changed in changed_pages(data, column.data_page_offset, column.total_compressed_size):
+        try:
+            bounds = Limits(records=16, uncompressed=1 << 20, values=1 << 20)
+            file = open_file(changed, bounds, table.schema, checksums=True)
+            for batch in batches(changed, file, unfolded_bytes=1 << 20):
+                batch.validate(full=True)
+        except FlawError:
+            refused += 1
+    assert refused > 20
