@@ -83,19 +83,20 @@ def _measurable(array: Any) -> Any:
 
 def _of_lists(array: Any) -> Sizes:
     offsets = np.asarray(array.offsets).astype(np.int64)
-    child = (
-        pa.StructArray.from_arrays([array.keys, array.items], ["key", "value"])
-        if (pa.types.is_map(array.type))
-        else array.values
-    )
-    first, last = int(offsets[0]), int(offsets[-1])
+    # A map's keys and values are looked at one by one: behind its last entry one may be longer than the other.
+    children = (array.keys, array.items) if pa.types.is_map(array.type) else (array.values,)
+    return sum((_of_elements(offsets, child) for child in children), np.full(len(array), 4, np.int64))
+
+
+def _of_elements(offsets: Sizes, child: Any) -> Sizes:
     if not (_is_nested(child.type) or _is_variable(child.type) or _expands(child.type)):
         # Lists of numbers are most of what there is: no look at each element.
         by_row: Sizes = np.diff(offsets) * _width(child.type)
-        return by_row + 4
+        return by_row
+    first, last = int(offsets[0]), int(offsets[-1])
     ends = np.concatenate([[0], np.cumsum(row_bytes(child.slice(first, last - first)))])
     lengths: Sizes = np.diff(ends[offsets - first])
-    return lengths + 4
+    return lengths
 
 
 def _of_list_views(array: Any) -> Sizes:

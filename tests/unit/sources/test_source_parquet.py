@@ -220,21 +220,20 @@ def _nullable(path: Path) -> Path:
     return path
 
 
-def test_damaged_levels_of_a_map_never_give_keys_and_values_of_different_lengths(tmp_path: Path) -> None:
+def test_keys_behind_the_last_entry_of_a_damaged_map_are_not_counted(tmp_path: Path) -> None:
     maps = pa.array([[("a", 1), ("b", None)], [], None, [("c", 3)]] * 4, pa.map_(pa.string(), pa.int8()))
-    whole = tmp_path / "x.parquet"
-    pq.write_table(pa.table({"m": maps}), whole, compression="none", use_dictionary=False, store_schema=False)
-    column = pq.read_metadata(whole).row_group(0).column(1)
-    data, refused = whole.read_bytes(), 0
-    # Levels stand at the end of the page's header; a page of these few values has them all in a dozen bytes.
-    first = column.data_page_offset
-    for bit in range(8 * first, 8 * (first + column.total_compressed_size)):
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"m": maps}), path, compression="none", use_dictionary=False, store_schema=False)
+    column = pq.read_metadata(path).row_group(0).column(1)
+    data, uneven = path.read_bytes(), 0
+    for bit in range(8 * column.data_page_offset, 8 * (column.data_page_offset + column.total_compressed_size)):
         damaged = bytearray(data)
         damaged[bit // 8] ^= 1 << bit % 8
-        whole.write_bytes(damaged)
+        path.write_bytes(damaged)
         try:
-            for batch in open_source(whole).batches():
-                batch.validate()
+            arrays = [batch.column(0) for batch in open_source(path).batches()]
         except InvalidInputError:
-            refused += 1
-    assert refused > 20
+            continue
+        uneven += sum(len(array.keys) != len(array.items) for array in arrays)
+        assert all(len(row_bytes(array)) == len(array) for array in arrays)
+    assert uneven

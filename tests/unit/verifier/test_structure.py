@@ -219,21 +219,3 @@ def test_no_index_that_names_no_entry_gets_out_of_decoding(values: Any) -> None:
             refused.append(flaw.code)
     assert len(refused) > 10
     assert set(refused) == {ErrorCode.PARQUET_STRUCTURE}
-
-
-def test_damaged_levels_of_a_map_never_give_keys_and_values_of_different_lengths() -> None:
-    maps = pa.array([[("a", 1), ("b", None)], [], None, [("c", 3)]] * 4, pa.map_(pa.string(), pa.int8()))
-    table = pa.table({"m": maps})
-    table = table.cast(pq.read_schema(pa.BufferReader(written(table))))
-    data = written(table, compression="none", use_dictionary=False)
-    column = pq.read_metadata(io.BytesIO(data)).row_group(0).column(1)
-    refused = 0
-    for changed in changed_pages(data, column.data_page_offset, column.total_compressed_size):
-        try:
-            bounds = Limits(records=16, uncompressed=1 << 20, values=1 << 20)
-            file = open_file(changed, bounds, table.schema, checksums=True)
-            for batch in batches(changed, file, unfolded_bytes=1 << 20):
-                batch.validate(full=True)
-        except FlawError:
-            refused += 1
-    assert refused > 20
