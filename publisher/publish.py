@@ -83,7 +83,7 @@ def publish(
     dataset = declared.snapshot.dataset
     publication = options.publication(snapshot_digest)
     # 2. Pin it in the gate, before the first byte is written.
-    with _pinned(store, dataset, publication, snapshot_digest, world):
+    with _pinned(store, dataset, publication, snapshot_digest, world) as pin:
         # 3.-5. Read and compare the records; write shards and member index.
         made = _make(store, sources, declared, fences, options, world)
         # 6. Write the root manifest.
@@ -99,7 +99,7 @@ def publish(
         )
         _attest(store, root, dataset, build, world.signer)
     # 8. End the publication: the gate knows the root as STAGED.
-    state = end_publication(store, dataset, publication, root, _call(world))
+    state = end_publication(store, dataset, publication, root, _call(world), pin=pin)
     totals = made.release.totals
     return PublishResult(
         root=root,
@@ -143,14 +143,17 @@ def _make(
 
 
 @contextmanager
-def _pinned(store: Store, dataset: str, publication: str, snapshot: str, world: World) -> Iterator[None]:
-    """Hold the pin; a refusal, which another run would meet again, drops the one that this run made."""
-    resumed = begin_publication(store, dataset, publication, snapshot, _call(world))
+def _pinned(store: Store, dataset: str, publication: str, snapshot: str, world: World) -> Iterator[int]:
+    """Hold the pin, by the sequence at which it began.
+
+    A refusal, which another run would meet again, drops the one that this run made.
+    """
+    pinned = begin_publication(store, dataset, publication, snapshot, _call(world))
     try:
-        yield
+        yield pinned.sequence
     except (InvalidInputError, RefusedError):
-        if not resumed:
-            end_publication(store, dataset, publication, None, _call(world))
+        if not pinned.resumed:
+            end_publication(store, dataset, publication, None, _call(world), pin=pinned.sequence)
         raise
 
 

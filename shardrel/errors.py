@@ -149,6 +149,8 @@ class ErrorCode(StrEnum):
     FENCE_STEP = "fence.step-too-large"
     FENCE_CONFLICT = "fence.entry-conflict"
     FENCE_STAGED = "fence.staged-conflict"
+    RETENTION_SWEEP = "retention.sweep-open"
+    RETENTION_PINNED = "retention.pinned"
     PERMIT_CLOSED = "permit.closed"
     PERMIT_RECHECK = "permit.recheck-needed"
     PERMIT_HIT = "permit.root-has-hit"

@@ -59,6 +59,7 @@ def _data(seen: "Status") -> dict[str, Any]:
         "permits": plain(seen.permits),
         "runs": plain(seen.runs),
         "publications": plain(seen.publications),
+        "retention": {"boundary": seen.retention.boundary, "sweep": plain(seen.retention.sweep)},
         "candidates": seen.candidates,
     }
 
@@ -70,9 +71,11 @@ def _tables(seen: "Status") -> list[Table]:
         (name, run.alias, "open" if run.permit else "closed", run.head.step if run.head else "", run.root)
         for name, run in seen.runs.items()
     ]
+    publications = [(name, pin.snapshot) for name, pin in seen.publications.items()]
     tables = [
         Table(title="Aliases", columns=["alias", "generation", "root"], rows=aliases),
         Table(title="Candidates", columns=["state", "root"], rows=candidates),
         Table(title="Open runs", columns=["run", "alias", "permit", "step", "root"], rows=runs),
+        Table(title="Unfinished publications", columns=["publication", "snapshot"], rows=publications),
     ]
     return [table for table in tables if table.rows]

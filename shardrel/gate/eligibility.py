@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from shardrel.errors import ErrorCode
-from shardrel.gate.facts import Evidence, Refuse, SeenApproval, SeenReport, refuse
+from shardrel.gate.facts import Evidence, Refuse, SeenApproval, SeenReport, refuse, sweeping
 from shardrel.records.gate import Fence, GateBody
 from shardrel.records.policy import Policy
 from shardrel.records.report import LogRange, Report
@@ -39,6 +39,9 @@ def eligible(
     if candidate is None:
         return refuse(ErrorCode.GATE_UNKNOWN_ROOT, "the gate has not heard of this root; publish it first", root=root)
     since = candidate.sequence if candidate.state == "INVALID" else 0
+    if candidate.state == "INVALID" and body.retention.sweep is not None:
+        # Its objects may be among those that are being deleted.
+        return sweeping(body.retention.sweep)
     reports = [seen for seen in evidence.reports if _concerns(seen.report, body, root)]
     paths = _paths(reports, policy, since)
     chain = paths.get((_place(body.tombstones), _place(body.benchmarks)))
@@ -50,6 +53,17 @@ def eligible(
     if isinstance(approvals, Refuse):
         return approvals
     return Eligible(chain + approvals)
+
+
+def has_tombstone_hit(body: GateBody, root: str, evidence: Evidence, policy: Policy) -> bool:
+    """Whether a trusted report counts members of the root that the tombstones of now name."""
+    reports = [seen for seen in evidence.reports if _concerns(seen.report, body, root)]
+    passed = _paths(reports, policy, 0)
+    return any(
+        seen.report.counts.tombstone_hits and _stands(seen.report, body, passed)
+        for seen in reports
+        if members(policy.roles.verifier, seen.key_ids)
+    )
 
 
 def _concerns(report: Report, body: GateBody, root: str) -> bool:

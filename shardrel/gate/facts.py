@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from shardrel.errors import ErrorCode
 from shardrel.records.descriptor import Descriptor
-from shardrel.records.gate import GateBody
+from shardrel.records.gate import GateBody, Sweep
 from shardrel.records.policy import Policy
 from shardrel.records.report import Approval, Report
 from shardrel.records.transition import Effects, GateRole
@@ -94,3 +94,12 @@ class Refuse:
 def refuse(code: ErrorCode, message: str, **context: str | int | None) -> Refuse:
     """A refusal."""
     return Refuse(code=code, message=message, context=context)
+
+
+def sweeping(sweep: Sweep) -> Refuse:
+    """No, for objects are being deleted that might be written now."""
+    return refuse(
+        ErrorCode.RETENTION_SWEEP,
+        "deletions are under way; run shardrel gc to finish them, with --abandon OWNER if that process is dead",
+        owner=sweep.owner,
+    )

@@ -160,6 +160,15 @@ def read_staged(store: Store, fence: Fence, kind: FenceKind) -> StagedEntries:
     raise _broken(kind, fence.watermark)
 
 
+def read_chain(store: Store, log: Descriptor | None, kind: FenceKind, last: int) -> list[Descriptor]:
+    """What names the chunks of a log, newest first.
+
+    Raises:
+        IntegrityError: ``gate.history-broken``.
+    """
+    return [descriptor for descriptor, _ in _chain(store, log, kind, last)]
+
+
 def _chain(store: Store, log: Descriptor | None, kind: FenceKind, last: int) -> Iterator[tuple[Descriptor, Chunk]]:
     """Chunks from the newest to the first with what names them, each checked to end where it must."""
     while log is not None:

@@ -1,5 +1,7 @@
 """begin and end of a publication: the pin of what is being written. Source: schemas/SPEC.md#transitions."""
 
+from dataclasses import dataclass
+
 from shardrel.digest import parse_digest
 from shardrel.errors import ErrorCode, RefusedError
 from shardrel.gate.call import Call, perform
@@ -12,7 +14,20 @@ from shardrel.store.port import Store
 _NO_EVIDENCE = Evidence(signers=frozenset())
 
 
-def begin_publication(store: Store, dataset: str, publication: str, snapshot: str, call: Call) -> bool:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pinned:
+    """An open publication.
+
+    Attributes:
+        sequence: At which its pin began; one of the same name that began later is another.
+        resumed: Whether it was open before.
+    """
+
+    sequence: int
+    resumed: bool
+
+
+def begin_publication(store: Store, dataset: str, publication: str, snapshot: str, call: Call) -> Pinned:
     """Pin a snapshot before the first byte is written; one that is pinned already stays so.
 
     Args:
@@ -23,34 +38,49 @@ def begin_publication(store: Store, dataset: str, publication: str, snapshot: st
         call: Who asks; a publisher or a releaser signs.
 
     Returns:
-        Whether it was open before, which is a publication that goes on.
+        The pin.
 
     Raises:
-        RefusedError: ``gate.publication-exists`` when the name is open for another snapshot.
+        RefusedError: ``gate.publication-exists`` when the name is open for another snapshot,
+            ``retention.sweep-open``.
         ShardrelError: As ``register.submit``.
 
     Effects: as ``register.submit``; nothing for one that goes on.
     """
     view = read_gate(store, dataset)
     request = BeginPublication(publication=check_name(publication, "publication"), snapshot=parse_digest(snapshot))
-    if _is_open(view, request):
-        return True
+    pinned = _open(view, request)
+    if pinned is not None:
+        return pinned
     try:
-        return perform(store, dataset, request, call, lambda _: _NO_EVIDENCE, view=view).repeated
+        done = perform(store, dataset, request, call, lambda _: _NO_EVIDENCE, view=view)
     except RefusedError as err:
-        if err.code == ErrorCode.GATE_PUBLICATION_EXISTS and _is_open(read_gate(store, dataset), request):
-            return True
+        pinned = _open(read_gate(store, dataset), request)
+        if err.code == ErrorCode.GATE_PUBLICATION_EXISTS and pinned is not None:
+            return pinned
         raise
+    return Pinned(sequence=done.transition.sequence, resumed=done.repeated)
 
 
-def end_publication(store: Store, dataset: str, publication: str, root: str | None, call: Call) -> str | None:
+def end_publication(
+    store: Store, dataset: str, publication: str, root: str | None, call: Call, *, pin: int | None = None
+) -> str | None:
     """Name the staged root, or None when it was given up, and drop the pin.
+
+    Args:
+        store: Where the gate is.
+        dataset: Whose gate.
+        publication: Its name.
+        root: What it published.
+        call: Who asks; a publisher or a releaser signs.
+        pin: Where its pin began. What was written under a pin that retention dropped may be gone, also where another
+            publication of the same name began since.
 
     Returns:
         The candidate's state: STAGED for a new root, or the state of one that the gate knew.
 
     Raises:
-        NotFoundError: ``gate.no-such-publication`` when it was not open and the root is not known.
+        NotFoundError: ``gate.no-such-publication`` when it was not open, or is another one, and the root is not known.
         ShardrelError: As ``register.submit``.
 
     Effects: as ``register.submit``; nothing where an earlier try ended it.
@@ -59,12 +89,16 @@ def end_publication(store: Store, dataset: str, publication: str, root: str | No
     if publication not in view.body.publications and root is not None and root in view.body.candidates:
         return view.body.candidates[root].state
     request = EndPublication(
-        publication=check_name(publication, "publication"), root=None if root is None else parse_digest(root)
+        publication=check_name(publication, "publication"),
+        root=None if root is None else parse_digest(root),
+        pin=pin,
     )
     done = perform(store, dataset, request, call, lambda _: _NO_EVIDENCE, view=view)
     return None if root is None else done.body.candidates[root].state
 
 
-def _is_open(view: GateView, request: BeginPublication) -> bool:
+def _open(view: GateView, request: BeginPublication) -> Pinned | None:
     pin = view.body.publications.get(request.publication)
-    return pin is not None and pin.snapshot == request.snapshot
+    if pin is None or pin.snapshot != request.snapshot:
+        return None
+    return Pinned(sequence=pin.sequence, resumed=True)

@@ -6,7 +6,7 @@ from typing import Literal
 from shardrel.gate.eligibility import Eligible, eligible
 from shardrel.gate.evidence import gather
 from shardrel.gate.view import GateView, read_gate
-from shardrel.records.gate import Alias, FenceKind, GateBody, Permit, Publication, Run
+from shardrel.records.gate import Alias, FenceKind, GateBody, Permit, Publication, Retention, Run
 from shardrel.store.port import Store
 
 CandidateState = Literal["STAGED", "VERIFIED", "ADMITTED", "INVALID"]
@@ -33,6 +33,7 @@ class Status:
     permits: dict[str, Permit]
     runs: dict[str, Run]
     publications: dict[str, Publication]
+    retention: Retention
     candidates: dict[str, CandidateState]
 
 
@@ -58,6 +59,7 @@ def read_status(store: Store, dataset: str) -> Status:
         permits=body.permits,
         runs=body.runs,
         publications=body.publications,
+        retention=body.retention,
         candidates={root: _candidate(store, view, root) for root in sorted(body.candidates)},
     )
 

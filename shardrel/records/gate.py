@@ -97,6 +97,33 @@ class Publication(Record, frozen=True, kw_only=True):
     sequence: Positive
 
 
+class Sweep(Record, frozen=True, kw_only=True):
+    """Deletions that are under way: what a plan condemned may be gone at any moment.
+
+    Attributes:
+        owner: Operation that deletes; another takes over only once somebody says that this one is dead.
+        orphans: Whether objects are condemned that a running job might write again.
+    """
+
+    owner: Name
+    orphans: bool
+
+
+class Retention(Record, frozen=True, kw_only=True):
+    """How far retention has gone.
+
+    Attributes:
+        boundary: Sequence of the transition that condemned last; what was pinned before it and is not any more
+            does not come back under its old name.
+        plan: What it condemned.
+        sweep: Null when all of it is done.
+    """
+
+    boundary: Count = 0
+    plan: Descriptor | None = None
+    sweep: Sweep | None = None
+
+
 class GateBody(Record, frozen=True, kw_only=True):
     """Everything that a transition may look at or change, except the head."""
 
@@ -111,6 +138,7 @@ class GateBody(Record, frozen=True, kw_only=True):
     permits: dict[str, Permit]
     runs: dict[str, Run]
     publications: dict[str, Publication]
+    retention: Retention = Retention()
 
 
 class GateState(Record, tag_field="schema", tag="training.shard.gate-state.v1", frozen=True, kw_only=True):

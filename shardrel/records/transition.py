@@ -42,10 +42,15 @@ class BeginPublication(_Request, tag="begin-publication", frozen=True, kw_only=T
 
 
 class EndPublication(_Request, tag="end-publication", frozen=True, kw_only=True):
-    """Name the staged root (or null: given up) and drop the pin."""
+    """Name the staged root (or null: given up) and drop the pin.
+
+    Attributes:
+        pin: Sequence at which the pin began; a later one of the same name is another's. Null takes any.
+    """
 
     publication: Name
     root: DigestField | None
+    pin: Positive | None = None
 
 
 class Admit(_Request, tag="admit", frozen=True, kw_only=True):
@@ -145,6 +150,35 @@ class SetPolicy(_Request, tag="set-policy", frozen=True, kw_only=True):
     previous: Descriptor
 
 
+class Retire(_Request, tag="retire", frozen=True, kw_only=True):
+    """Let go of what nothing pins, before the first deletion.
+
+    Attributes:
+        after: Sequence of the state that the plan was made of; any transition since refuses it.
+        plan: What is condemned (``training.shard.sweep.v1``), ``objects`` of them.
+        roots: Candidates that leave the gate's state.
+        publications: Open ones that are given up.
+        runs: Ended ones whose last checkpoint is given up.
+        orphans: Whether objects are condemned that a running job might write again.
+        owner: The operation that deletes them.
+    """
+
+    after: Positive
+    plan: Descriptor
+    objects: Count
+    roots: tuple[DigestField, ...]
+    publications: tuple[Name, ...]
+    runs: tuple[Name, ...]
+    orphans: bool
+    owner: Name
+
+
+class EndSweep(_Request, tag="end-sweep", frozen=True, kw_only=True):
+    """Everything that the plan at this boundary condemned is gone, or was reported as locked."""
+
+    boundary: Positive
+
+
 Request = Union[  # noqa: UP007 (one closed union for msgspec)
     Init,
     BeginPublication,
@@ -159,6 +193,8 @@ Request = Union[  # noqa: UP007 (one closed union for msgspec)
     EndRun,
     AdmitCheckpoint,
     SetPolicy,
+    Retire,
+    EndSweep,
 ]
 
 

@@ -63,6 +63,21 @@ def object_key(digest: str) -> ObjectKey:
     return ObjectKey(f"objects/sha256/{text[:2]}/{text}")
 
 
+def object_digest(key: str) -> str | None:
+    """The digest of the object under a key; None for a key that is none of an object.
+
+    The inverse of ``object_key``: whoever compares names compares digests.
+    """
+    found = re.fullmatch(rf"objects/sha256/([0-9a-f]{{2}})/({_HEX})", key)
+    return None if found is None or not found[2].startswith(found[1]) else f"sha256:{found[2]}"
+
+
+def gate_dataset(key: str) -> str | None:
+    """The dataset whose gate state lies under a key."""
+    found = re.fullmatch(rf"gates/({_NAME})/state", key)
+    return None if found is None else found[1]
+
+
 def attestation_prefix(root: str) -> str:
     """Prefix of all envelopes about a root."""
     return f"attestations/{raw_digest(root).hex()}/"

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from shardrel.errors import ErrorCode
 from shardrel.gate.facts import Accept, Evidence, Refuse, refuse
-from shardrel.gate.transitions import admission, fences, publication, runs
+from shardrel.gate.transitions import admission, fences, publication, retention, runs
 from shardrel.gate.transitions import policy as policies
 from shardrel.gate.transitions.assumptions import false_assumption
 from shardrel.gate.transitions.roles import roles_for, signing_role
@@ -22,10 +22,12 @@ from shardrel.records.transition import (
     BeginPublication,
     EndPublication,
     EndRun,
+    EndSweep,
     GateRole,
     Init,
     RenewRun,
     Request,
+    Retire,
     Revoke,
     Rollback,
     SetPolicy,
@@ -91,6 +93,10 @@ def _apply(body: GateBody, request: Request, evidence: Evidence, policy: Policy,
             return runs.admit_checkpoint(body, request, evidence, policy, role)
         case SetPolicy():
             return policies.set_policy(body, request, evidence, role)
+        case Retire():
+            return retention.retire(body, request, role)
+        case EndSweep():
+            return retention.end_sweep(body, request, role)
         case Init():
             raise AssertionError("init is decided before")
         case _ as never:

@@ -3,13 +3,15 @@
 from msgspec.structs import replace
 
 from shardrel.errors import ErrorCode
-from shardrel.gate.facts import Accept, Refuse, refuse
+from shardrel.gate.facts import Accept, Refuse, refuse, sweeping
 from shardrel.records.gate import Candidate, GateBody, Publication
 from shardrel.records.transition import BeginPublication, Effects, EndPublication, GateRole
 
 
 def begin(body: GateBody, request: BeginPublication, role: GateRole) -> Accept | Refuse:
-    """Pin a snapshot before the first byte is written."""
+    """Pin a snapshot before the first byte is written; not while objects that it may write are being deleted."""
+    if body.retention.sweep is not None:
+        return sweeping(body.retention.sweep)
     if request.publication in body.publications:
         return refuse(
             ErrorCode.GATE_PUBLICATION_EXISTS, "a publication of this name is open", publication=request.publication
@@ -21,11 +23,12 @@ def begin(body: GateBody, request: BeginPublication, role: GateRole) -> Accept |
 
 def end(body: GateBody, request: EndPublication, role: GateRole) -> Accept | Refuse:
     """Drop the pin; the root, if there is one, becomes STAGED unless the gate knows it already."""
-    if request.publication not in body.publications:
+    pin = body.publications.get(request.publication)
+    if pin is None or request.pin not in (None, pin.sequence):
         return refuse(
             ErrorCode.GATE_NO_PUBLICATION, "no publication of this name is open", publication=request.publication
         )
-    pins = {name: pin for name, pin in body.publications.items() if name != request.publication}
+    pins = {name: other for name, other in body.publications.items() if name != request.publication}
     ended = replace(body, publications=pins)
     if request.root is not None and request.root not in body.candidates:
         staged = Candidate(state="STAGED", sequence=body.sequence, reason=None)

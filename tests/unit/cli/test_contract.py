@@ -184,6 +184,26 @@ def test_a_root_with_several_hits_is_not_revoked_for_them(shardrel: Command, roo
     assert (failed["counts"]["tombstoneHits"], failed["revocation"]) == (2, None)
 
 
+def test_gc(shardrel: Command, root: str) -> None:
+    shardrel("admit", root, "--alias", "prod")
+    kept = shardrel("gc")
+    assert kept.keys() >= {"deleted", "kept", "boundary"}
+    assert (kept["deleted"], kept["boundary"]) == ([], 0)
+    assert kept["kept"] == [{"kind": "root", "id": root, "pinnedBy": ["alias:prod"]}]
+    snapshot = shardrel("snapshot", "texts.jsonl", "--id-column", "id")["snapshot"]
+    other = shardrel("publish", snapshot, "--source", "texts.jsonl", "--shards", "3")["root"]
+    planned = shardrel("gc", "--dry-run", "--keep-generations", "0", "--abandon", other)
+    assert planned["dryRun"] is True
+    done = shardrel("gc", "--keep-generations", "0", "--abandon", other)
+    assert done["deleted"] == planned["deleted"] != []
+    assert done["boundary"] > 0
+    assert shardrel("status")["retention"] == {"boundary": done["boundary"], "sweep": None}
+    assert shardrel("gc")["deleted"] == []
+    assert shardrel("verify", root)["verdict"] == "PASSED"
+    assert shardrel.code("gc", "--abandon", root) == "retention.pinned"
+    assert shardrel.code("gc", "--abandon", "nobody") == "gate.no-such-publication"
+
+
 def test_revoke(shardrel: Command, root: str) -> None:
     gone = shardrel("revoke", root, "--reason", "licence.withdrawn")
     assert gone.keys() >= {"root", "state", "closedPermits"}

@@ -162,8 +162,8 @@ def test_reports_of_a_verifier_whom_a_new_policy_dropped_no_longer_count(store: 
 def test_a_publication_that_is_run_again_goes_on(store: MemoryStore) -> None:
     publisher = gates.call("publisher")
     root = gates.a_root("three")
-    assert begin_publication(store, DATASET, "p", gates.SNAPSHOT, publisher) is False
-    assert begin_publication(store, DATASET, "p", gates.SNAPSHOT, publisher) is True
+    assert begin_publication(store, DATASET, "p", gates.SNAPSHOT, publisher).resumed is False
+    assert begin_publication(store, DATASET, "p", gates.SNAPSHOT, publisher).resumed is True
     with pytest.raises(RefusedError) as caught:
         begin_publication(store, DATASET, "p", ROOT, publisher)
     assert caught.value.code == ErrorCode.GATE_PUBLICATION_EXISTS

@@ -1,0 +1,71 @@
+"""What the history of a gate says that its state no longer does. Pure. Source: schemas/SPEC.md#retention."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from shardrel.records.transition import Admit, AdmitCheckpoint, EndRun, Retire, Rollback, Transition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """An alias at one of its generations."""
+
+    alias: str
+    generation: int
+    root: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastCommit:
+    """The newest checkpoint that a run had admitted."""
+
+    generation: int
+    commit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedRun:
+    """A run that left the state.
+
+    Attributes:
+        given_up: Retention was told to let go of its last checkpoint.
+    """
+
+    root: str
+    outcome: Literal["finished", "cancelled"]
+    last: LastCommit | None
+    given_up: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """All moves of all aliases, and all runs that ended."""
+
+    moves: Sequence[Move]
+    ended: Mapping[str, EndedRun]
+
+
+def past_of(history: Iterable[Transition]) -> Past:
+    """Read a whole history, oldest first."""
+    moves: list[Move] = []
+    ended: dict[str, EndedRun] = {}
+    last: dict[str, LastCommit] = {}
+    given_up: set[str] = set()
+    for made in history:
+        request, effects = made.request, made.effects
+        match request:
+            case Admit() | Rollback() if effects.generation is not None:
+                moves.append(Move(alias=request.alias, generation=effects.generation, root=request.root))
+            case AdmitCheckpoint():
+                last[request.run] = LastCommit(generation=request.generation, commit=request.commit)
+            case EndRun() if effects.root is not None:
+                ended[request.run] = EndedRun(root=effects.root, outcome=request.outcome, last=last.get(request.run))
+            case Retire():
+                given_up |= set(request.runs)
+            case _:
+                pass
+    for run in given_up & ended.keys():
+        known = ended[run]
+        ended[run] = EndedRun(root=known.root, outcome=known.outcome, last=known.last, given_up=True)
+    return Past(moves=moves, ended=ended)
