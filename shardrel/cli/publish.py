@@ -19,13 +19,19 @@ if TYPE_CHECKING:
     from shardrel.records.release import Compression
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-_LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}
+_MAX_SIZE = 1 << 53
+_LEVELS = {"zstd": (1, 22), "gzip": (1, 9), "snappy": (1, 0), "lz4": (1, 0), "none": (1, 0)}
+_DEFAULT_LEVELS = {"zstd": 3, "gzip": 6}
 
 
 def publish(
     settings: Settings,
     snapshot: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="Digest of the snapshot.")],
     source: Annotated[list[str], typer.Option("--source", metavar="SOURCE", help="Where its records are; repeatable.")],
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="SOURCE", show_default=False, help="More of them, as a shell makes of a glob."),
+    ] = None,
     shards: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of shards.")] = None,
     shard_size: Annotated[
         str | None, typer.Option(metavar="BYTES", help="About how big a shard is, decoded, e.g. 64MiB.")
@@ -67,7 +73,7 @@ def publish(
     with meter("publish", quiet=settings.as_json) as progress:
         world = World(signer=signer, now=clock.now_utc, progress=progress)
         named = fences.tombstones | fences.benchmarks
-        done = write_release(store, digest, source, options, fences=named, world=world)
+        done = write_release(store, digest, [*source, *(more or [])], options, fences=named, world=world)
     return _shown(done)
 
 
@@ -101,9 +107,10 @@ def read_size(text: str) -> int:
         InvalidInputError: ``input.invalid``.
     """
     found = re.fullmatch(r"([1-9][0-9]{0,14}) ?([KMG]?)(?:i?B)?", text)
-    if found is None:
+    size = 0 if found is None else int(found[1]) * _UNITS[found[2]]
+    if not 0 < size < _MAX_SIZE:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, "a size is a number of bytes such as 67108864 or 64MiB")
-    return int(found[1]) * _UNITS[found[2]]
+    return size
 
 
 def read_compression(text: str) -> "Compression":
@@ -117,11 +124,11 @@ def read_compression(text: str) -> "Compression":
     from shardrel.records.release import Compression
 
     codec, _, level = text.partition(":")
-    low, high = _LEVELS.get(codec, (0, 0))
+    if codec not in _LEVELS:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"a codec is one of {', '.join(_LEVELS)}")
+    low, high = _LEVELS[codec]
     if level and not (level.isascii() and level.isdigit() and low <= int(level) <= high):
-        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{codec} has levels {low} to {high}" if high else "no levels")
-    chosen = int(level) if level else {"zstd": 3, "gzip": 6}.get(codec)
-    try:
-        return msgspec.convert({"codec": codec, "level": chosen}, Compression)
-    except msgspec.ValidationError as err:
-        raise InvalidInputError(ErrorCode.INPUT_INVALID, "a codec is zstd, gzip, snappy, lz4 or none") from err
+        levels = f"levels {low} to {high}" if high else "no levels"
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{codec} has {levels}")
+    chosen = int(level) if level else _DEFAULT_LEVELS.get(codec)
+    return msgspec.convert({"codec": codec, "level": chosen}, Compression)
