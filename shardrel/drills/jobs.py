@@ -164,7 +164,7 @@ def _deleted_meanwhile(scratch: Scratch) -> Codes:
 
 def _same_name(scratch: Scratch) -> Codes:
     """A run's name is asked for again after the run has left the gate's state."""
-    scene, _ = scratch.released("name-reuse-after-retention")
+    scene, _ = scratch.released("reused-run-name")
     scene.start_run("run-name")
     runs.finish(scene.store, scene.dataset, "run-name", scene.call("admin"))
     return [refusal(lambda: scene.start_run("run-name"))]
@@ -217,8 +217,8 @@ DRILLS = (
         conduct=_late,
     ),
     Drill(
-        name="name-reuse-after-retention",
-        about="A create-only name becomes free and is created a second time.",
+        name="reused-run-name",
+        about="A run that has ended is started a second time.",
         fault="A run ends and leaves the gate's state; its name is asked for again.",
         attack="name reuse",
         expected=ErrorCode.GATE_RUN_EXISTS,

@@ -9,6 +9,8 @@ from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.drills.recording_store import RecordingStore
 from shardrel.drills.scratch import RECORDS, SECOND, STRANGER, Scene, Scratch, records_table, scratch_policy
 from shardrel.errors import ErrorCode
+from shardrel.gate.gc import collect
+from shardrel.gate.publication import begin_publication
 from shardrel.records.policy import Role
 from shardrel.records.report import Counts, Report
 from shardrel.store.layout import attestation_prefix
@@ -51,6 +53,22 @@ def _wrong_dataset(scratch: Scratch) -> Codes:
     _, foreign = scratch.released("another-dataset")
     scene.stage(foreign)
     return scene.judged(foreign)
+
+
+def _given_up(scratch: Scratch) -> Codes:
+    """Retention gives up a publisher that stalls, and another one takes its name; then it wakes."""
+    scene = scratch.scene("name-reuse-after-retention")
+
+    def meanwhile(key: str) -> None:
+        [(name, pin)] = scene.view().body.publications.items()
+        collect(scene.store, scene.dataset, scene.call("admin"), abandon=frozenset({name}))
+        begin_publication(scene.store, scene.dataset, name, pin.snapshot, scene.call("publisher"))
+
+    # Its objects are written; what it does next is to sign for them.
+    stalling = FaultyStore(
+        scene.store, [Rule(operation="create", prefix="attestations/", fault=Fault.HOOK, hook=meanwhile)]
+    )
+    return [refusal(lambda: scene.behind(stalling).publish(records_table(RECORDS)))]
 
 
 def _claimed(scratch: Scratch) -> Codes:
@@ -103,6 +121,15 @@ DRILLS = (
         expected=ErrorCode.GATE_UNKNOWN_ROOT,
         section="publish",
         conduct=_partial,
+    ),
+    Drill(
+        name="name-reuse-after-retention",
+        about="A writer stalls, retention deletes what it wrote, and its name is taken anew.",
+        fault="A publisher wakes after its publication was given up, swept and begun by another.",
+        attack="name reuse after retention",
+        expected=ErrorCode.GATE_NO_PUBLICATION,
+        section="retention",
+        conduct=_given_up,
     ),
     Drill(
         name="stale-listing",

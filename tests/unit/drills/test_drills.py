@@ -13,6 +13,7 @@ from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.drills.scratch import scratch_policy
 from shardrel.errors import ErrorCode, InvalidInputError, UnavailableError
 from shardrel.gate.eligibility import Eligible
+from shardrel.gate.publication import end_publication
 from shardrel.gate.view import GateView
 from shardrel.records.release import Release
 from shardrel.records.report import Counts, Report
@@ -105,6 +106,11 @@ def test_a_store_that_ignores_tokens_fails_the_drill(name: str, tmp_path: Path) 
     assert (outcome.observed, outcome.ok) == (NOTHING, False)
 
 
+def ended_whatever_the_pin(*arguments: Any, pin: int | None = None) -> Any:
+    """End a publication by its name alone."""
+    return end_publication(*arguments)
+
+
 def nothing_done(store: Store, view: GateView, operation: object) -> None:
     """Forget that the operation had an effect."""
 
@@ -134,6 +140,7 @@ GUARDS: list[tuple[str, str, Any]] = [
     ("rollback", ELIGIBLE, eligible_anyway),
     ("stale-listing", ELIGIBLE, eligible_anyway),
     ("key-compromise", ELIGIBLE, eligible_anyway),
+    ("name-reuse-after-retention", "publisher.publish.end_publication", ended_whatever_the_pin),
     ("fast-forward", "shardrel.drills.scratch.FENCE_STEP", 1000),
     ("gate-rollback", "shardrel.drills.gates.must_hold", lambda digests, saved: None),
     ("recovery-rereads-alias", "shardrel.train.admission.agree", agreed_on_anything),
