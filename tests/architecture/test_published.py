@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parents[2]
 RESERVED: dict[str, str] = {
     "encryption.key": "encrypted releases",
     "encryption.aad": "encrypted releases",
-    "encryption.reader": "encrypted releases",
 }
 
 # The list as it was first published: how many codes, and the digest of them in order. What follows is appended.
