@@ -55,6 +55,10 @@ def revoke(store: Store, dataset: str, root: str, reason: str, call: Call, *, re
         return gather(store, request.root, view.policy)
 
     done = perform(store, dataset, request, call, ground)
+    now = done.body.candidates.get(request.root)
+    if done.repeated and call.operation_id is None and now is not None and now.state != "INVALID":
+        # An earlier revocation, unanswered and lifted since, answers for no later one.
+        done = perform(store, dataset, request, call, ground)
     return Revoked(
         root=root,
         state="INVALID",
