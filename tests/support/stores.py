@@ -145,4 +145,5 @@ def make_store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Sto
         return LocalStore(tmp_path / "store")
     name, _, versioned = kind.partition("-")
     server: S3Server = request.getfixturevalue(name)
-    return s3_store(server.versioned if versioned else server.plain, server.endpoint_url)
+    store = s3_store(server.versioned if versioned else server.plain, server.endpoint_url)
+    return store.speaking(quoted_tokens=False) if name == "ceph" else store
