@@ -13,22 +13,20 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from publisher.partition import shard_numbers
+from publisher.scatter import Numbers
 from publisher.stage import Staged, as_span, rows_by_piece, rows_of
-from shardrel.canonical.sha import Bytes32
 from shardrel.membership.columns import Members, concat
 from shardrel.membership.diff import Difference, difference
 from shardrel.membership.order import canonical_order, range_of
-from shardrel.records.release import Sharding
 
 Records = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """Members of one range in canonical order, and the numbers of their records."""
+    """Sample ids of one range's members in canonical order, and the numbers of their records."""
 
-    members: Members
+    sample_ids: Any
     records: Records
     difference: Difference
 
@@ -68,29 +66,30 @@ def ranges(
         order = canonical_order(members)
         if as_span(order) is None:
             members, records = members.take(order), records.take(order)
-        return Range(members=members, records=records, difference=difference(declared(number), members))
+        apart = difference(declared(number), members)
+        return Range(sample_ids=_own(members.sample_ids), records=records, difference=apart)
 
     return iter(pool.map(one, range(len(borders))))
 
 
-def place(ordered: Sequence[Range], leaves: Bytes32, sharding: Sharding) -> Placement:
+def place(ordered: Sequence[Range], numbers: Numbers, count: int) -> Placement:
     """Follow the canonical order into the shards, range by range.
 
     Args:
         ordered: All ranges.
-        leaves: By record number.
-        sharding: How records are spread.
+        numbers: Shard number of each record, by record number.
+        count: How many shards there are.
     """
-    filled = np.zeros(sharding.shards, np.int64)
+    filled = np.zeros(count, np.int64)
     shards, rows, runs = [], [], []
     for part in ordered:
-        along = shard_numbers(rows_of(leaves, part.records), sharding.shards, sharding.seed)
-        inside = np.argsort(along.astype(np.uint16) if sharding.shards <= 1 << 16 else along, kind="stable")
-        counts = np.bincount(along, minlength=sharding.shards)
+        along = rows_of(numbers, part.records)
+        inside = np.argsort(along, kind="stable")
+        counts = np.bincount(along, minlength=count)
         here = np.empty(len(along), np.uint32)
         here[inside] = np.arange(len(along)) + np.repeat(filled - (np.cumsum(counts) - counts), counts)
         filled += counts
-        shards.append(along)
+        shards.append(along.astype(np.uint32))
         rows.append(here)
         runs.append(np.split(part.records.take(inside), np.cumsum(counts)[:-1]))
     by_shard = tuple(np.concatenate(pieces) for pieces in zip(*runs, strict=True))
@@ -118,6 +117,11 @@ def _members_of(staged: Staged, records: Records) -> Members:
 def _some(members: Members, rows: Records) -> Members:
     span = as_span(rows)
     return members.take(rows) if span is None else members.slice(*span)
+
+
+def _own(ids: Any) -> Any:
+    """A copy of the strings alone: a slice would keep its whole piece alive, or its file."""
+    return pa.concat_arrays([ids, ids.slice(0, 0)])
 
 
 def _none() -> Members:

@@ -3,6 +3,7 @@
 Source: schemas/SPEC.md#shards
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -33,11 +34,13 @@ def serializer_of(columns: tuple[ColumnEncoding, ...], row_group_records: int) -
     )
 
 
-def encode_shard(table: Any, serializer: Serializer, compression: Compression) -> Any:
+def encode_shard(groups: Iterable[Any], serializer: Serializer, compression: Compression) -> Any:
     """Parquet bytes of a shard.
 
     Args:
-        table: Reserved columns, then the payload in physical types, in canonical order.
+        groups: Tables of a row group each, at least one, all full but the last: reserved columns, then the payload in
+            physical types, in canonical order. A reserved column may come as a dictionary in the order of first
+            appearance; its bytes are those of the plain column.
         serializer: Of the release.
         compression: Of the release.
 
@@ -45,19 +48,27 @@ def encode_shard(table: Any, serializer: Serializer, compression: Compression) -
         ``pa.Buffer``.
     """
     sink = pa.BufferOutputStream()
-    pq.write_table(
-        table,
+    writer = None
+    for group in groups:
+        writer = writer or _writer(sink, group.schema, serializer, compression)
+        writer.write_table(group, row_group_size=serializer.row_group_records)
+    assert writer is not None  # a shard without records is one empty row group
+    writer.close()
+    return sink.getvalue()
+
+
+def _writer(sink: Any, schema: Any, serializer: Serializer, compression: Compression) -> Any:
+    plain = {column.path: column.encoding for column in serializer.columns if not column.dictionary}
+    return pq.ParquetWriter(
         sink,
-        row_group_size=serializer.row_group_records,
+        schema,
         version=serializer.format_version,
         data_page_version=serializer.data_page_version,
         compression=compression.codec.upper(),
         compression_level=compression.level,
         use_dictionary=[column.path for column in serializer.columns if column.dictionary],
-        column_encoding={column.path: column.encoding for column in serializer.columns if not column.dictionary}
-        or None,
+        column_encoding=plain or None,
         write_statistics=False,
         write_page_checksum=serializer.page_checksums,
         store_schema=False,
     )
-    return sink.getvalue()

@@ -14,13 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from publisher.encode import RESERVED
+from publisher.pieces import Pieces
+from publisher.splits import SplitCounter
 from shardrel.canonical.sha import Bytes32
 from shardrel.membership.columns import Digests, Members, combined
-
-# Smaller batches are joined; larger ones stay what they are, without a copy.
-PIECE_BYTES = 4 * 1024 * 1024
-# What goes to a file is copied anyway: fewer, larger pieces are gathered from faster.
-SPILL_BYTES = 64 * 1024 * 1024
+from shardrel.records.snapshot import SplitTotals
 
 T = TypeVar("T", bound=np.generic)
 
@@ -58,14 +56,16 @@ class Staged:
         pieces: Tables of the tuple's strings and the payload; record i lies in the piece that ``starts`` says.
         starts: Number of the first record of each piece, and the number of records at the end.
         leaves: Shape (n, 32); so is ``digests``. ``lengths`` and ``tokens`` have shape (n,).
+        splits: Totals of each split that occurs.
     """
 
-    pieces: tuple[Any, ...]
+    pieces: Pieces
     starts: npt.NDArray[np.int64]
     leaves: Bytes32
     digests: Digests
     lengths: npt.NDArray[np.int64]
     tokens: npt.NDArray[np.int64]
+    splits: dict[str, SplitTotals]
 
     @property
     def records(self) -> int:
@@ -94,21 +94,27 @@ def stage(batches: Iterable[Prepared], folder: Path, memory_bytes: int, expected
         folder: For what does not stay in memory.
         memory_bytes: Bytes of records that may stay there.
         expected: About how many records will come; room is made for them at once.
+
+    Raises:
+        InvalidInputError: ``input.invalid``: more than 10,000 splits.
     """
-    keep = _Keep(folder, memory_bytes)
+    pieces = Pieces(folder, memory_bytes)
     facts = _Facts(expected)
+    splits = SplitCounter()
     for batch in batches:
         facts.add(batch)
-        keep.add(batch.to_table())
-    keep.flush()
-    counts = [piece.num_rows for piece in keep.pieces]
+        splits.add(batch.members.splits, batch.tokens)
+        pieces.add(batch.to_table())
+    pieces.flush()
+    counts = [piece.num_rows for piece in pieces]
     return Staged(
-        pieces=tuple(keep.pieces),
+        pieces=pieces,
         starts=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
         leaves=facts.leaves[: facts.count],
         digests=facts.digests[: facts.count],
         lengths=facts.lengths[: facts.count],
         tokens=facts.tokens[: facts.count],
+        splits=splits.totals,
     )
 
 
@@ -143,39 +149,6 @@ def _roomy(array: npt.NDArray[T], room: int) -> npt.NDArray[T]:
     larger = np.empty((room, *array.shape[1:]), array.dtype)
     larger[: len(array)] = array
     return larger
-
-
-class _Keep:
-    """Pieces, of which the small ones wait to be joined."""
-
-    def __init__(self, folder: Path, memory_bytes: int) -> None:
-        self.pieces: list[Any] = []
-        self._folder = folder
-        self._left = memory_bytes
-        self._small: list[Any] = []
-        self._small_bytes = 0
-
-    def add(self, table: Any) -> None:
-        if not table.num_rows:
-            return
-        self._small.append(table)
-        self._small_bytes += table.nbytes
-        if self._small_bytes >= (PIECE_BYTES if self._left > 0 else SPILL_BYTES):
-            self.flush()
-
-    def flush(self) -> None:
-        if not self._small:
-            return
-        table = pa.concat_tables(self._small).combine_chunks()
-        self._left -= table.nbytes
-        self.pieces.append(table if self._left >= 0 else self._spilled(table))
-        self._small, self._small_bytes = [], 0
-
-    def _spilled(self, table: Any) -> Any:
-        path = self._folder / f"piece-{len(self.pieces)}.arrow"
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-            writer.write_table(table)
-        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
 
 
 def rows_by_piece(staged: Staged, records: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:

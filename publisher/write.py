@@ -4,21 +4,22 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 
 from publisher.arrange import Placement, Range, place
-from publisher.columns import column_encodings, row_group_records
+from publisher.columns import column_encodings, row_group_records, sample_positions
 from publisher.declared import Declared
 from publisher.encode import serializer_of
+from publisher.gather import some_records
 from publisher.member_index import index_table, member_index, put_parts
 from publisher.options import PublishOptions
-from publisher.parallel import in_order
+from publisher.parallel import in_order, threads
 from publisher.root import Written, release_of
-from publisher.shards import WrittenShard, sample, write_shard
-from publisher.splits import SplitCounter
+from publisher.scatter import Scattered, numbers_of, scatter
+from publisher.shards import ShardEncoder, WrittenShard, create_shard
 from publisher.stage import Staged, rows_of
 from shardrel.canonical.schema import content_type
 from shardrel.digest import to_digest
 from shardrel.membership.merkle import MerkleStream, ordered_root
-from shardrel.records.release import Objects, Release, Serializer
-from shardrel.records.snapshot import Part, SplitTotals
+from shardrel.records.release import ColumnEncoding, Objects, Release
+from shardrel.records.snapshot import Part
 from shardrel.store.objects import put_record
 from shardrel.store.port import Store
 
@@ -52,12 +53,21 @@ def write(
     """
     logical_bytes = int(staged.lengths.sum())
     sharding = options.sharding(logical_bytes)
+    numbers = numbers_of(staged, sharding)
+    cuts = scatter(staged, numbers, pool)
     tree = pool.submit(_tree, staged, ordered)
-    placement = place(ordered, staged.leaves, sharding)
-    columns = column_encodings(sample(staged, placement.by_shard))
-    serializer = serializer_of(columns, row_group_records(logical_bytes, staged.records))
+    placement = place(ordered, numbers, sharding.shards)
     parts = _index_parts(store, staged, ordered, placement, pool)
-    shards = _shards(store, staged, placement, declared, serializer, options, pool, progress)
+    scattered = Scattered(pieces=staged.pieces, cuts=tuple(cuts))
+    encoder = ShardEncoder(
+        staged=staged,
+        scattered=scattered,
+        by_shard=placement.by_shard,
+        content_type=content_type(declared.record_schema),
+        serializer=serializer_of(_columns(scattered, placement), row_group_records(logical_bytes, staged.records)),
+        compression=options.compression,
+    )
+    shards = _shards(store, encoder, options, pool, progress)
     root = ordered_root(
         tree.result(), staged.records, declared.snapshot.tombstone_watermark, declared.snapshot.benchmark_fence
     )
@@ -65,10 +75,10 @@ def write(
     index = put_record(store, member_index(found, to_digest(root)))
     written = Written(
         shards=[one.shard for one in shards],
-        splits=_splits(staged),
+        splits=staged.splits,
         ordered_root=to_digest(root),
         objects=Objects(snapshot=declared.snapshot_object, record_schema=declared.schema_object, member_index=index),
-        serializer=serializer,
+        serializer=encoder.serializer,
         compression=options.compression,
         sharding=sharding,
     )
@@ -82,36 +92,25 @@ def _tree(staged: Staged, ordered: Sequence[Range]) -> bytes:
     return stream.root()
 
 
+def _columns(scattered: Scattered, placement: Placement) -> tuple[ColumnEncoding, ...]:
+    """Column encodings, which the first shard that has any records decides."""
+    shard, records = next((shard, records) for shard, records in enumerate(placement.by_shard) if len(records))
+    return column_encodings(some_records(scattered, shard, records, sample_positions(len(records))))
+
+
 def _shards(
-    store: Store,
-    staged: Staged,
-    placement: Placement,
-    declared: Declared,
-    serializer: Serializer,
-    options: PublishOptions,
-    pool: Executor,
-    progress: Progress,
+    store: Store, encoder: ShardEncoder, options: PublishOptions, pool: Executor, progress: Progress
 ) -> list[WrittenShard]:
-    kind = content_type(declared.record_schema)
-
-    def one(number: int) -> WrittenShard:
-        return write_shard(
-            store,
-            staged,
-            placement.by_shard[number],
-            number=number,
-            shards=len(placement.by_shard),
-            content_type=kind,
-            serializer=serializer,
-            compression=options.compression,
-        )
-
+    total = encoder.staged.records
     done: list[WrittenShard] = []
     records = 0
-    for shard in in_order(pool, one, range(len(placement.by_shard)), 2 * options.workers):
-        done.append(shard)
-        records += shard.shard.records
-        progress(records, staged.records)
+    # Threads of their own wait for the store, so that the pool encodes meanwhile.
+    with threads(options.workers) as writers:
+        encoded = in_order(pool, encoder.encode, range(len(encoder.by_shard)), 2 * options.workers)
+        for shard in in_order(writers, lambda one: create_shard(store, one), encoded, 2 * options.workers):
+            done.append(shard)
+            records += shard.shard.records
+            progress(records, total)
     return done
 
 
@@ -121,14 +120,7 @@ def _index_parts(
     def one(number: int) -> tuple[Part, ...]:
         part = ordered[number]
         leaves = rows_of(staged.leaves, part.records)
-        table = index_table(part.members.sample_ids, leaves, placement.shards[number], placement.rows[number])
+        table = index_table(part.sample_ids, leaves, placement.shards[number], placement.rows[number])
         return put_parts(store, table)
 
     return [pool.submit(one, number) for number in range(len(ordered))]
-
-
-def _splits(staged: Staged) -> dict[str, SplitTotals]:
-    counter = SplitCounter()
-    for number in range(len(staged.pieces)):
-        counter.add(staged.members(number).splits, staged.tokens[staged.starts[number] : staged.starts[number + 1]])
-    return counter.totals

@@ -1,0 +1,95 @@
+"""Pieces in the order of their shards, so that a shard's records of a piece follow each other.
+
+Every record is moved once: shards are then made of slices, and a file of spilled records is not
+read again for each shard. Source: schemas/SPEC.md#sharding
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from publisher.partition import shard_numbers
+from publisher.pieces import Pieces
+from publisher.stage import Staged, as_span
+from shardrel.records.release import Sharding
+
+Numbers = npt.NDArray[np.unsignedinteger[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cuts:
+    """Which shards have records in a piece, growing, and where these begin; one more at the end."""
+
+    shards: Numbers
+    starts: npt.NDArray[np.int64]
+
+    def of(self, shard: int) -> tuple[int, int]:
+        """First and end of a shard's rows in the piece."""
+        at = int(np.searchsorted(self.shards, np.array(shard, self.shards.dtype)))
+        if at == len(self.shards) or self.shards[at] != shard:
+            return 0, 0
+        return int(self.starts[at]), int(self.starts[at + 1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scattered:
+    """All records of a release, piece by piece in the order of their shards."""
+
+    pieces: Pieces
+    cuts: Sequence[Cuts]
+
+    def parts(self, shard: int) -> list[Any]:
+        """A shard's records in the order of the source, as tables that are slices of the pieces."""
+        spans = [(piece, *cuts.of(shard)) for piece, cuts in enumerate(self.cuts)]
+        return [self.pieces[piece].slice(first, end - first) for piece, first, end in spans if end > first]
+
+    @property
+    def empty(self) -> Any:
+        """A table without records."""
+        return self.pieces[0].slice(0, 0)
+
+
+def numbers_of(staged: Staged, sharding: Sharding) -> Numbers:
+    """Shard number of each record, by record number."""
+    narrow: type[np.unsignedinteger[Any]] = np.uint16 if sharding.shards <= 1 << 16 else np.uint32
+    numbers: Numbers = np.empty(staged.records, narrow)
+    for first, end in _spans(staged):
+        numbers[first:end] = shard_numbers(staged.leaves[first:end], sharding.shards, sharding.seed)
+    return numbers
+
+
+def scatter(staged: Staged, numbers: Numbers, pool: Executor) -> Iterator[Cuts]:
+    """Put each piece into the order of its shards; a shard's records keep their order.
+
+    Args:
+        staged: Gives its pieces away: they are replaced, one after the other.
+        numbers: Of ``numbers_of``.
+        pool: Where that begins at once.
+
+    Yields:
+        Where the shards begin, piece by piece.
+
+    Effects: replaces the files of spilled pieces.
+    """
+    spans = _spans(staged)
+
+    def one(piece: int) -> Cuts:
+        first, end = spans[piece]
+        order = np.argsort(numbers[first:end], kind="stable")
+        if as_span(order) is None:
+            staged.pieces.replace(piece, staged.pieces[piece].take(pa.array(order)))
+        along: Numbers = numbers[first:end].take(order)
+        starts = np.flatnonzero(np.concatenate(([True], along[1:] != along[:-1])))
+        return Cuts(shards=along.take(starts), starts=np.append(starts, end - first))
+
+    return iter(pool.map(one, range(len(spans))))
+
+
+def _spans(staged: Staged) -> list[tuple[int, int]]:
+    return list(pairwise(staged.starts.tolist()))
