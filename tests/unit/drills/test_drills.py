@@ -15,10 +15,11 @@ from shardrel.errors import ErrorCode, InvalidInputError, UnavailableError
 from shardrel.gate.eligibility import Eligible
 from shardrel.gate.publication import end_publication
 from shardrel.gate.view import GateView
+from shardrel.records.gate import GateBody
 from shardrel.records.release import Release
 from shardrel.records.report import Counts, Report
 from shardrel.store.memory import MemoryStore
-from shardrel.store.port import ObjectKey, Store, SwapOutcome, Token
+from shardrel.store.port import CreateOutcome, ObjectKey, Store, SwapOutcome, Token, Written
 from shardrel.train.agreement import Agreed
 from shardrel.trust.signer import Signer
 from tests.support.drills import a_scratch, outcome_of
@@ -106,9 +107,29 @@ def test_a_store_that_ignores_tokens_fails_the_drill(name: str, tmp_path: Path) 
     assert (outcome.observed, outcome.ok) == (NOTHING, False)
 
 
+class Overwriting(MemoryStore):
+    """A store whose creates replace what is there."""
+
+    def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
+        current = self.read(key, max_bytes=1 << 30)
+        written = self.swap(key, bytes(data), None if current is None else current.token)
+        assert isinstance(written, Written)
+        return written
+
+
+def test_a_store_whose_creates_replace_fails_the_drill(tmp_path: Path) -> None:
+    outcome = outcome_of("late-acknowledgement", a_scratch(tmp_path, Overwriting()))
+    assert (outcome.observed, outcome.ok) == (NOTHING, False)
+
+
 def ended_whatever_the_pin(*arguments: Any, pin: int | None = None) -> Any:
     """End a publication by its name alone."""
     return end_publication(*arguments)
+
+
+def nothing_closed(body: GateBody, wanted: Any, reason: Any) -> tuple[GateBody, tuple[str, ...]]:
+    """Leave every permit open."""
+    return body, ()
 
 
 def nothing_done(store: Store, view: GateView, operation: object) -> None:
@@ -141,6 +162,7 @@ GUARDS: list[tuple[str, str, Any]] = [
     ("stale-listing", ELIGIBLE, eligible_anyway),
     ("key-compromise", ELIGIBLE, eligible_anyway),
     ("name-reuse-after-retention", "publisher.publish.end_publication", ended_whatever_the_pin),
+    ("deletion-during-run", "shardrel.gate.transitions.fences.close_permits", nothing_closed),
     ("fast-forward", "shardrel.drills.scratch.FENCE_STEP", 1000),
     ("gate-rollback", "shardrel.drills.gates.must_hold", lambda digests, saved: None),
     ("recovery-rereads-alias", "shardrel.train.admission.agree", agreed_on_anything),
