@@ -14,6 +14,7 @@ from shardrel.gate.init import init
 from shardrel.gate.view import read_gate
 from shardrel.records.snapshot import Columns
 from shardrel.store.local import LocalStore
+from shardrel.store.port import Store
 from shardrel.trust import keyring
 from shardrel.trust.keys import SigningKey
 from shardrel.trust.policy import default_policy
@@ -28,7 +29,7 @@ THREADS = 2
 class Place:
     """A store with a gate, and the keys to use it."""
 
-    store: LocalStore
+    store: Store
     keys: dict[str, SigningKey]
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.baseline import read_and_hash, write_and_hash
 from benchmarks.floor import Hashes
+from benchmarks.gate import measure_gate
 from benchmarks.inputs import write_ipc
 from benchmarks.measure import machine, note, pairs
 from benchmarks.memory import peaks
@@ -70,9 +71,9 @@ def main() -> None:
     """Run, print, write."""
     parser = argparse.ArgumentParser(description="Ratios against a stated baseline, both sides in one run.")
     parser.add_argument("--quick", action="store_true", help="4 shards and 3 pairs: to try the benchmarks themselves")
-    parser.add_argument("--only", nargs="*", default=[], help="tokens, small, memory")
+    parser.add_argument("--only", nargs="*", default=[], help="tokens, small, memory, gate")
     options = parser.parse_args()
-    wanted = options.only or ["tokens", "small", "memory"]
+    wanted = options.only or ["tokens", "small", "memory", "gate"]
     shards, count = (4, 3) if options.quick else (SHARDS, 7)
     results: dict[str, object] = {
         "machine": machine(),
@@ -90,6 +91,8 @@ def main() -> None:
     if "memory" in wanted:
         results["verify.memory"] = peaks()
         note(f"verify.memory: {results['verify.memory']}")
+    if "gate" in wanted:
+        results |= measure_gate(quick=options.quick)
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     print(json.dumps(results, indent=1, sort_keys=True))
 
