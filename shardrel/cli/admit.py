@@ -30,7 +30,16 @@ def admit(
 
 
 def moved(done: "Moved") -> Result:
-    """What is said of a move of an alias."""
+    """What is said of a move of an alias; one that somebody else has overtaken since must not pass for the present."""
+    overtaken = None if done.now is None else {"generation": done.now.generation, "root": done.now.root}
+    headline = f"{done.alias} is at generation {done.generation}"
+    facts = [("root", done.root), ("permit", done.permit), ("transition", done.transition)]
+    if done.now is not None:
+        headline = (
+            f"An earlier try took {done.alias} to generation {done.generation}; "
+            f"it has been moved on to {done.now.generation} since, and stays there. Run it again to move it anew"
+        )
+        facts.append(("root now", done.now.root))
     return Result(
         data={
             "alias": done.alias,
@@ -40,7 +49,8 @@ def moved(done: "Moved") -> Result:
             "transition": done.transition,
             "operationId": done.operation_id,
             "repeated": done.repeated,
+            "overtakenBy": overtaken,
         },
-        headline=f"{done.alias} is at generation {done.generation}",
-        facts=[("root", done.root), ("permit", done.permit), ("transition", done.transition)],
+        headline=headline,
+        facts=facts,
     )

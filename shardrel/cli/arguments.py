@@ -1,6 +1,6 @@
 """Options and arguments that several verbs share."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,6 +11,9 @@ Alias = Annotated[str, typer.Option("--alias", metavar="NAME", help="The alias."
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
 Sources = Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, folders or globs.")]
 Workers = Annotated[int, typer.Option(min=1, max=256, help="Threads.")]
+Engine = Annotated[
+    Literal["local"], typer.Option("--engine", help="Where the work is spread: the threads of this machine.")
+]
 OperationId = Annotated[
     str | None, typer.Option("--operation-id", metavar="ID", help="Names the effect; the same id has it once.")
 ]

@@ -7,7 +7,7 @@ import typer
 
 from shardrel import clock
 from shardrel.cli.access import full_digest, the_store_to_write
-from shardrel.cli.arguments import Workers
+from shardrel.cli.arguments import Engine, Workers
 from shardrel.cli.fencing import selectors_upto
 from shardrel.cli.output import Result, meter
 from shardrel.cli.settings import Settings
@@ -41,6 +41,7 @@ def publish(
         str, typer.Option(metavar="CODEC", help="zstd:LEVEL, gzip:LEVEL, snappy, lz4, none.")
     ] = "zstd:3",
     workers: Workers = 2,
+    engine: Engine = "local",
 ) -> Result:
     """Write a release of a snapshot. Interrupted and run again, it goes on; it ends at the same root."""
     from publisher.options import PublishOptions

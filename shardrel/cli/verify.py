@@ -7,7 +7,7 @@ import typer
 
 from shardrel import clock
 from shardrel.cli.access import the_root, the_store_to_write
-from shardrel.cli.arguments import Workers
+from shardrel.cli.arguments import Engine, Workers
 from shardrel.cli.output import Result, Table, meter
 from shardrel.cli.recheck import recheck
 from shardrel.cli.settings import Settings
@@ -30,6 +30,7 @@ def verify(
         typer.Argument(metavar="[ROOT]", help="Digest of a root manifest, or a prefix that the gate knows."),
     ] = None,
     workers: Workers = 2,
+    engine: Engine = "local",
     fences_only: Annotated[
         bool, typer.Option("--fences-only", help="Only the log entries since the last report of this root.")
     ] = False,

@@ -9,6 +9,7 @@ from shardrel.gate.evidence import gather
 from shardrel.gate.facts import Evidence
 from shardrel.gate.register import Submitted
 from shardrel.gate.view import GateView
+from shardrel.records.gate import Alias
 from shardrel.records.transition import Admit, Assume, Rollback
 from shardrel.store.layout import check_name
 from shardrel.store.port import Store
@@ -16,7 +17,12 @@ from shardrel.store.port import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """Where the alias points, by this operation."""
+    """Where the alias points, by this operation.
+
+    Attributes:
+        now: Where it stands now, when an earlier try of this operation had landed and somebody moved it on
+            since; a repeat has no second effect, so it is left there.
+    """
 
     alias: str
     root: str
@@ -25,6 +31,7 @@ class Moved:
     transition: str
     operation_id: str
     repeated: bool
+    now: Alias | None
 
 
 def admit(
@@ -66,6 +73,7 @@ def _answer(request: Admit | Rollback, done: Submitted) -> Moved:
     effects = done.transition.effects
     if effects.generation is None or effects.opened_permit is None:
         raise InternalError(ErrorCode.INTERNAL, "a move of an alias opens a permit at a generation")
+    at = done.body.aliases.get(request.alias)
     return Moved(
         alias=request.alias,
         root=request.root,
@@ -74,4 +82,5 @@ def _answer(request: Admit | Rollback, done: Submitted) -> Moved:
         transition=done.digest,
         operation_id=done.transition.operation_id,
         repeated=done.repeated,
+        now=at if at is not None and at.generation != effects.generation else None,
     )

@@ -62,9 +62,15 @@ def load(folder: Path, name: str, *, passphrase: bytes | None = None) -> Signing
 
     Raises:
         InvalidInputError: ``input.key`` when there is none.
-        TrustError: ``trust.key-file`` when others may read it, or it is not a key.
+        TrustError: ``trust.key-file`` when others may read it, it is not a key, or another public key lies beside it.
     """
-    return load_file(folder / f"{_check_name(name)}.pem", passphrase=passphrase)
+    key = load_file(folder / f"{_check_name(name)}.pem", passphrase=passphrase)
+    beside = folder / f"{name}.pub.json"
+    if beside.exists() and load_public_file(beside).public != key.public.public:
+        raise TrustError(
+            ErrorCode.TRUST_KEY_FILE, "the private key does not belong to the public key beside it", key=name
+        )
+    return key
 
 
 def load_file(path: Path, *, passphrase: bytes | None = None) -> SigningKey:

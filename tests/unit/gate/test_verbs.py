@@ -136,6 +136,19 @@ def test_a_rollback_is_a_higher_generation_at_the_old_root(store: MemoryStore) -
     assert (back.root, back.generation) == (ROOT, 3)
 
 
+def test_a_repeated_move_that_was_overtaken_says_where_the_alias_stands(store: MemoryStore) -> None:
+    for root in (ROOT, OTHER):
+        gates.attest(store, root)
+    first = admit(store, DATASET, ROOT, "prod", gates.call(operation_id="op-1"))
+    assert (first.repeated, first.now) == (False, None)
+    assert admit(store, DATASET, ROOT, "prod", gates.call(operation_id="op-1")).now is None
+    admit(store, DATASET, OTHER, "prod", gates.call())
+    again = admit(store, DATASET, ROOT, "prod", gates.call(operation_id="op-1"))
+    assert (again.repeated, again.generation) == (True, 1)
+    assert again.now is not None
+    assert (again.now.root, again.now.generation) == (OTHER, 2)
+
+
 def test_a_policy_changes_with_the_governors_of_both(store: MemoryStore) -> None:
     new = governed_by("governor-2")
     with pytest.raises(TrustError) as caught:

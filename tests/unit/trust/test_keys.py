@@ -99,6 +99,18 @@ def test_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
         keyring.ensure(folder)
 
 
+def test_a_private_key_beside_another_public_key_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "keys"
+    keyring.ensure(folder, ("one", "two"))
+    (folder / "one.pem").rename(folder / "swap")
+    (folder / "two.pem").rename(folder / "one.pem")
+    (folder / "swap").rename(folder / "two.pem")
+    for name in ("one", "two"):
+        with pytest.raises(TrustError) as caught:
+            keyring.load(folder, name)
+        assert caught.value.code == ErrorCode.TRUST_KEY_FILE
+
+
 def test_a_linked_private_key_is_refused(tmp_path: Path) -> None:
     keyring.ensure(tmp_path / "keys", ("one",))
     (tmp_path / "two.pem").symlink_to(tmp_path / "keys" / "one.pem")
