@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from shardrel import clock
 from shardrel.canonical import json
 from shardrel.digest import digest_of
@@ -90,18 +92,21 @@ def submit(
     intent = declare(
         store, dataset, Operation(operation_id=operation_id, request_digest=request_digest(request), head=head)
     )
+    unseen = intent.operation
     judge = Judge(request, gather, frozenset(key_id(signer.public) for signer in signers))
     for attempt in range(_MAX_ATTEMPTS):
         if view is not None and (attempt or not intent.fresh):
-            done = find_done(store, view, intent.operation)
+            done = find_done(store, view, unseen)
             if done is not None:
                 return Submitted(transition=done.transition, digest=done.digest, body=view.body, repeated=True)
+            # The next walk ends where this one began: a busy gate must not make each try longer than the last.
+            unseen = replace(unseen, head=view.state.head)
         accept = _decided(judge, view)
         state, transition = _next_state(view, dataset, request, accept, intent.operation, signers, recorded_at)
         if _swap(store, dataset, view, state):
             return Submitted(transition=transition, digest=state.head, body=state.body, repeated=False)
         _pause(attempt)
-        view = find_gate(store, dataset)
+        view = find_gate(store, dataset, before=view)
     raise UnavailableError(ErrorCode.STORE_CONTENTION, "too many others move this gate; run the same command again")
 
 

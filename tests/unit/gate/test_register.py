@@ -332,3 +332,15 @@ def test_an_admission_asks_the_store_six_times_and_once_for_each_envelope(store:
     flip(recording)
     asked = [operation for operation, _ in recording.requests]
     assert asked == ["read", "read", "create", "list", "read", "read", "create", "swap"]
+
+
+def test_each_further_try_reads_only_what_came_since_the_last_one(store: MemoryStore) -> None:
+    losses = 6
+    rivals = Rule(
+        operation="swap", fault=Fault.HOOK, times=losses, hook=lambda _: [flip(store) for _ in range(3)] and None
+    )
+    recording = RecordingStore(FaultyStore(store, [rivals]))
+    assert flip(recording, "op").generation == 3 * losses + 1
+    links = [key for operation, key in recording.requests if operation == "read" and key.startswith("objects/")]
+    # The policy, once, and of the three links of each loss the two that the state itself does not hold.
+    assert len(links) == 1 + 2 * losses
