@@ -16,18 +16,22 @@ Order = npt.NDArray[np.int64]
 _KEY = 8
 
 
-def aligned(declared: Any, seen: Any) -> Order | None:
+def aligned(declared: Any, seen: Any, proposed: Order | None = None) -> Order | None:
     """Order of ``seen`` in which it equals ``declared``; None when there is none.
 
     Args:
         declared: String array, strictly growing.
         seen: String array.
+        proposed: An order that may be the right one: positions in ``seen``, as many as it has.
     """
     count = len(declared)
     if len(seen) != count:
         return None
     if not count:
         return np.empty(0, np.int64)
+    # The declared ids are distinct, so an order in which the seen ones equal them names each position once.
+    if proposed is not None and seen.take(pa.array(proposed)).equals(declared):
+        return proposed
     order = np.argsort(_keys(seen, _shared_prefix(declared)))
     wrong = pc.not_equal(seen.take(pa.array(order)), declared).to_numpy(zero_copy_only=False)
     places = np.flatnonzero(wrong)

@@ -78,15 +78,22 @@ class Compared:
     spots: list[Spot]
 
 
-def compare(declared: Listed, seen: Seen, snapshot: str, shard_id: Callable[[int], str]) -> Compared:
+def compare(
+    declared: Listed,
+    seen: Seen,
+    snapshot: str,
+    shard_id: Callable[[int], str],
+    proposed: npt.NDArray[np.int64] | None = None,
+) -> Compared:
     """Match the tuples of one range by sample id and classify every difference.
 
     Args:
         declared: Distinct sample ids in order.
         snapshot: Subject of what is missing.
         shard_id: Name of a shard by its number, the subject of everything else.
+        proposed: Positions among the seen tuples in which they may match; tried first, never believed.
     """
-    if (order := aligned(declared.ids, seen.ids)) is not None:
+    if (order := aligned(declared.ids, seen.ids, proposed)) is not None:
         if _same(declared, seen, order):
             return Compared(seen=_as_declared(declared, seen, order), spots=[])
         seen = seen.ordered(order)
@@ -152,6 +159,8 @@ def _substituted(
 
 def differing(have: Any, want: Any, place: npt.NDArray[np.int64]) -> Mask:
     """Rows i where string ``have[i]`` is not ``want[place[i]]``; neither has nulls."""
+    if (one := _only(have)) is not None and one == _only(want):
+        return np.zeros(len(place), bool)
     if pt.is_dictionary(have.type) and pt.is_dictionary(want.type):
         entries = want.dictionary.unique()
         wanted = pc.index_in(want.dictionary, value_set=entries).to_numpy()[codes(want)]
@@ -160,6 +169,13 @@ def differing(have: Any, want: Any, place: npt.NDArray[np.int64]) -> Mask:
     else:
         unlike = pc.not_equal(plain(have), plain(want).take(pa.array(place))).to_numpy(zero_copy_only=False)
     return unlike
+
+
+def _only(values: Any) -> str | None:
+    """The string that all rows have, where a dictionary says so."""
+    if pt.is_dictionary(values.type) and len(values.dictionary) == 1:
+        return str(values.dictionary[0].as_py())
+    return None
 
 
 def _spots(code: ErrorCode, mask: Mask, seen: Seen, shard_id: Callable[[int], str]) -> Iterator[Spot]:

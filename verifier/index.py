@@ -69,11 +69,30 @@ def mismatches(indexed: Indexed, seen: Seen) -> int:
     if len(indexed) != len(seen):
         return abs(len(indexed) - len(seen))
     pairs = ((indexed.leaves, seen.leaves), (indexed.shards, seen.shards), (indexed.rows, seen.rows))
+    # Whole columns first: that is the usual case.
     if indexed.ids.equals(seen.ids) and all(np.array_equal(have, want) for have, want in pairs):
         return 0
     wrong = pc.not_equal(indexed.ids, seen.ids).to_numpy(zero_copy_only=False)
     wrong = wrong | (indexed.leaves != seen.leaves).any(axis=1)
     return int(np.count_nonzero(wrong | (indexed.shards != seen.shards) | (indexed.rows != seen.rows)))
+
+
+def proposed_order(indexed: Indexed, seen: Seen) -> npt.NDArray[np.int64] | None:
+    """Where, among the seen tuples, the index says that each of its entries lies; None when it cannot be.
+
+    Args:
+        seen: As gathered: shard after shard, each from its first row of the range on.
+    """
+    count = len(seen)
+    if len(indexed) != count or not count:
+        return None
+    firsts = np.flatnonzero(np.concatenate([[True], seen.shards[1:] != seen.shards[:-1]]))
+    starts = np.zeros(int(seen.shards[-1]) + 1, np.int64)
+    starts[seen.shards[firsts]] = firsts - seen.rows[firsts].astype(np.int64)
+    if int(indexed.shards.max()) >= len(starts):
+        return None
+    order = starts[indexed.shards] + indexed.rows
+    return order if int(order.min()) >= 0 and int(order.max()) < count else None
 
 
 def _read(store: Store, part: Part) -> Indexed:

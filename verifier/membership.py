@@ -11,7 +11,7 @@ from shardrel.records.snapshot import MemberIndex, Snapshot
 from shardrel.store.port import Store
 from verifier.compare import Compared, Seen, compare, gathered
 from verifier.fences import Selectors, named
-from verifier.index import mismatches, read_range
+from verifier.index import Indexed, mismatches, proposed_order, read_range
 from verifier.leaves import canonical_order
 from verifier.parts import Listed, empty_listed, read_snapshot_part
 from verifier.pool import in_order
@@ -77,14 +77,16 @@ def compare_all(membership: Membership, pool: Executor, window: int, tally: Tall
 def compare_range(membership: Membership, number: int) -> Compared:
     """Everything about one range: differences from the snapshot, and the member index."""
     seen = gathered(membership.runs.get(number))
+    indexed = _indexed(membership, number)
+    proposed = proposed_order(indexed, seen) if isinstance(indexed, Indexed) else None
     subject = membership.release.dataset_snapshot
     try:
         declared = _declared(membership, number)
-        compared = compare(declared, seen, subject, lambda shard: membership.release.shards[shard].id)
+        compared = compare(declared, seen, subject, lambda shard: membership.release.shards[shard].id, proposed)
     except FlawError as flaw:
         ordered = seen.ordered(canonical_order(seen.ids, seen.context, seen.content))
         compared = Compared(seen=ordered, spots=[Spot(code=flaw.code, subject=subject, detail=flaw.detail)])
-    return Compared(seen=compared.seen, spots=[*compared.spots, *_index_spots(membership, number, compared.seen)])
+    return Compared(seen=compared.seen, spots=[*compared.spots, *_index_spots(membership, indexed, compared.seen)])
 
 
 def _declared(membership: Membership, number: int) -> Listed:
@@ -98,13 +100,19 @@ def _declared(membership: Membership, number: int) -> Listed:
     return listed.where(~named(membership.excluded, listed))
 
 
-def _index_spots(membership: Membership, number: int, seen: Seen) -> list[Spot]:
-    index = membership.index
-    if index is None:
-        return []
-    subject = membership.release.objects.member_index.digest
+def _indexed(membership: Membership, number: int) -> Indexed | FlawError | None:
+    """Entries of the member index in a range; the flaw that they cannot be read for, None without an index."""
+    if membership.index is None:
+        return None
     try:
-        wrong = mismatches(read_range(membership.store, index, *membership.bounds(number)), seen)
+        return read_range(membership.store, membership.index, *membership.bounds(number))
     except FlawError as flaw:
-        return [Spot(code=flaw.code, subject=subject, detail=flaw.detail)]
+        return flaw
+
+
+def _index_spots(membership: Membership, indexed: Indexed | FlawError | None, seen: Seen) -> list[Spot]:
+    subject = membership.release.objects.member_index.digest
+    if isinstance(indexed, FlawError):
+        return [Spot(code=indexed.code, subject=subject, detail=indexed.detail)]
+    wrong = 0 if indexed is None else mismatches(indexed, seen)
     return [Spot(code=ErrorCode.MEMBER_INDEX, subject=subject, count=wrong)] if wrong else []

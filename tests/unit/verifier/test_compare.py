@@ -102,13 +102,18 @@ def _columns(one: Seen) -> list[list[bytes]]:
     found=st.lists(members(_IDS), min_size=1, unique_by=lambda one: one[0], max_size=6),
     order=st.randoms(use_true_random=False),
     folded=st.booleans(),
+    proposal=st.none() | st.lists(st.integers(0, 5), min_size=6, max_size=6),
 )
-def test_equal_members_in_any_order_have_no_difference(found: list[Member], order: Any, folded: bool) -> None:
+def test_equal_members_in_any_order_have_no_difference(
+    found: list[Member], order: Any, folded: bool, proposal: list[int] | None
+) -> None:
     declared = sorted(found, key=lambda one: one[0].encode())
     shuffled = list(found)
     order.shuffle(shuffled)
     one = seen(shuffled, folded)
-    result = compare(listed(declared, folded), one, "snapshot", str)
+    # Whatever order is proposed, right or wrong.
+    proposed = None if proposal is None else np.array([p % len(found) for p in proposal[: len(found)]])
+    result = compare(listed(declared, folded), one, "snapshot", str, proposed)
     assert result.spots == []
     # Leaves, shards and rows go along with their members.
     origin = {name: i for i, (name, *_) in enumerate(shuffled)}
