@@ -16,7 +16,7 @@ from typing import Any
 from shardrel import clock
 from shardrel.canonical import json
 from shardrel.digest import digest_of, raw_digest
-from shardrel.errors import OutcomeUnknownError, ShardrelError, UnavailableError
+from shardrel.errors import ErrorCode, InvalidInputError, OutcomeUnknownError, ShardrelError, UnavailableError
 from shardrel.store.layout import check_name
 
 
@@ -36,6 +36,9 @@ def operation(folder: Path | None, subject: Any, given: str | None) -> Iterator[
         subject: What the command asks for (store, dataset, request), as canonical JSON allows it.
         given: The caller's own id, which is then used and not kept.
 
+    Raises:
+        InvalidInputError: ``input.invalid`` when the folder cannot be written.
+
     Effects: creates a file before the block; removes it after a known outcome, which is success or any
         error but ``OutcomeUnknownError`` and ``UnavailableError``.
     """
@@ -51,7 +54,14 @@ def _kept(folder: Path | None, subject: Any, given: str | None) -> Iterator[str]
     if given is not None or folder is None:
         yield check_name(given, "operation id") if given is not None else clock.fresh_id()
         return
-    held = _claim(folder, _key(subject))
+    try:
+        held = _claim(folder, _key(subject))
+    except OSError as err:
+        raise InvalidInputError(
+            ErrorCode.INPUT_INVALID,
+            "the folder beside the keys that keeps unfinished operations cannot be written; "
+            "name an operation of your own with --operation-id",
+        ) from err
     try:
         yield held.operation_id
     except (OutcomeUnknownError, UnavailableError):

@@ -59,4 +59,4 @@ def test_the_verdict_stands_where_the_folder_of_keys_cannot_be_written(shardrel:
     damage(shardrel, root)
     failed = shardrel("verify", root, status=1)
     assert (failed["verdict"], failed["revocation"]["state"]) == ("FAILED", None)
-    assert failed["revocation"]["error"]["code"] == "store.unavailable"
+    assert failed["revocation"]["error"]["code"] == "input.invalid"
