@@ -82,10 +82,10 @@ def find_done(store: Store, view: GateView, operation: Operation) -> Done | None
                 raise _reused(operation.operation_id)
             return done
         parent = done.transition.parent
+        if parent == operation.head:
+            return None  # what was seen before need not be read again
         if parent is None:
-            if operation.head is not None:
-                raise broken("the history does not hold a head that was seen before; was the store rolled back?")
-            return None
+            raise broken("the history does not hold a head that was seen before; was the store rolled back?")
         done = read_done(store, parent)
     return None
 
