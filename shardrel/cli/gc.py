@@ -70,7 +70,8 @@ def _shown(done: "Collected", *, dry_run: bool) -> Result:
             "boundary": done.boundary,
             "resumed": done.resumed,
         },
-        headline=f"{len(deleted)} objects {'would be' if dry_run else 'are'} deleted",
+        headline=f"{len(deleted)} objects {'would be' if dry_run else 'are'} deleted"
+        + (", which an interrupted gc had begun" if done.resumed else ""),
         facts=[
             ("kept", len(kept)),
             ("locked by the store", len(done.locked)),

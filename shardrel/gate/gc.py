@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 from shardrel.canonical import json
 from shardrel.digest import Domain, domain_hash, lp
-from shardrel.errors import ConflictError, ErrorCode, NotFoundError, RefusedError, UnavailableError
+from shardrel.errors import ConflictError, ErrorCode, InternalError, NotFoundError, RefusedError, UnavailableError
 from shardrel.gate.call import Call
 from shardrel.gate.deletion import Deleted, delete_all
 from shardrel.gate.eligibility import has_tombstone_hit
 from shardrel.gate.evidence import gather
 from shardrel.gate.facts import Evidence, sweeping
+from shardrel.gate.history import Link
 from shardrel.gate.past import Past, past_of
 from shardrel.gate.pending import operation
 from shardrel.gate.refusals import as_error
@@ -75,18 +76,21 @@ def collect(
     """
     with operation(call.pending, [store.url, dataset, "gc"], call.operation_id) as owner:
         view = read_gate(store, dataset)
-        sweep = view.body.retention.sweep
-        survey = Survey(store, dataset)
+        survey, sweep = Survey(store, dataset), view.body.retention.sweep
+        earlier = _earlier(survey, view, owner)
+        if earlier is not None:
+            return _resumed(survey, view, call, earlier, generations, abandon)
         done = Deleted()
         if sweep is not None:
-            if sweep.owner != owner and sweep.owner not in abandon:
+            if sweep.owner not in abandon:
                 raise as_error(sweeping(sweep))
-            done = _sweep(store, dataset, view, call, sweep.owner)
+            done = _sweep(store, dataset, view, sweep.owner, call)
             abandon -= {sweep.owner}
             view = read_gate(store, dataset)
         view, kept, found = _retire(survey, view, call, owner, generations, abandon)
-        if view.body.retention.sweep is not None:
-            done += _sweep(store, dataset, view, call, owner)
+        mine = view.body.retention.sweep
+        if mine is not None and mine.owner == owner:
+            done += _sweep(store, dataset, view, owner, call)
         return _collected(read_gate(store, dataset), kept, found, done, resumed=sweep is not None)
 
 
@@ -100,10 +104,40 @@ def preview(
     """
     view = read_gate(store, dataset)
     survey = Survey(store, dataset)
-    found = None if view.body.retention.sweep is None else _condemned(store, view)
     kept = _kept(survey, view, generations, abandon)
-    found = found or survey.find(view, kept)
+    sweep = view.body.retention.sweep
+    found = survey.find(view, kept) if sweep is None else Found(objects=_plan(store, view).objects)
     return _collected(view, kept, found, Deleted(gone=found.objects), resumed=False)
+
+
+def _earlier(survey: Survey, view: GateView, owner: str) -> Link | None:
+    """What an earlier try of this operation retired."""
+    for link in reversed(survey.history(view)):
+        if isinstance(link.transition.request, Retire) and link.transition.request.owner == owner:
+            return link
+    return None
+
+
+def _resumed(
+    survey: Survey,
+    view: GateView,
+    call: Call,
+    earlier: Link,
+    generations: int | None,
+    abandon: frozenset[str],
+) -> Collected:
+    """Finish what an earlier try of this operation condemned, and nothing else."""
+    store, dataset, request = survey.store, survey.dataset, earlier.transition.request
+    if not isinstance(request, Retire):
+        raise InternalError(ErrorCode.INTERNAL, "an earlier try retired")
+    plan = get_record(store, request.plan, SweepPlan)
+    done = Deleted(gone=plan.objects)
+    sweep = view.body.retention.sweep
+    if sweep is not None and sweep.owner == request.owner:
+        done = _sweep(store, dataset, view, request.owner, call)
+    view = read_gate(store, dataset)
+    kept = keep(view.body, *_past_and_wanted(survey, view, generations, abandon))
+    return _collected(view, kept, Found(snapshots=plan.snapshots), done, resumed=True)
 
 
 def _retire(
@@ -157,15 +191,21 @@ def _request(survey: Survey, view: GateView, kept: Kept, found: Found, owner: st
 
 
 def _kept(survey: Survey, view: GateView, generations: int | None, abandon: frozenset[str]) -> Kept:
+    past, wanted = _past_and_wanted(survey, view, generations, abandon)
+    kept = keep(view.body, past, wanted)
+    _check_abandoned(view, past, abandon, kept)
+    return kept
+
+
+def _past_and_wanted(
+    survey: Survey, view: GateView, generations: int | None, abandon: frozenset[str]
+) -> tuple[Past, Wanted]:
     past = past_of(link.transition for link in survey.history(view))
-    wanted = Wanted(
+    return past, Wanted(
         generations=view.policy.rollback_window if generations is None else generations,
         abandon=abandon,
         hits=_hits(survey.store, view, past),
     )
-    kept = keep(view.body, past, wanted)
-    _check_abandoned(view, past, abandon, kept)
-    return kept
 
 
 def _hits(store: Store, view: GateView, past: Past) -> frozenset[str]:
@@ -192,23 +232,23 @@ def _check_abandoned(view: GateView, past: Past, abandon: frozenset[str], kept: 
             )
 
 
-def _condemned(store: Store, view: GateView) -> Found:
+def _plan(store: Store, view: GateView) -> SweepPlan:
     plan = view.body.retention.plan
     if plan is None:
-        return Found()
-    return Found(objects=get_record(store, plan, SweepPlan).objects)
+        raise InternalError(ErrorCode.INTERNAL, "a boundary has a plan")
+    return get_record(store, plan, SweepPlan)
 
 
-def _sweep(store: Store, dataset: str, view: GateView, call: Call, owner: str) -> Deleted:
+def _sweep(store: Store, dataset: str, view: GateView, owner: str, call: Call) -> Deleted:
     """Delete what the gate condemned, then say that it is done."""
     boundary = view.body.retention.boundary
 
     def still_ours() -> None:
         now = read_gate(store, dataset).body.retention
-        if now.sweep is None or (now.boundary, now.sweep.owner) != (boundary, owner):
+        if now.sweep is None or now.boundary != boundary:
             raise RefusedError(ErrorCode.RETENTION_SWEEP, "another call took these deletions over", owner=owner)
 
-    done = delete_all(store, _condemned(store, view).objects, still_ours)
+    done = delete_all(store, _plan(store, view).objects, still_ours)
     _submit(store, dataset, EndSweep(boundary=boundary), owner, call)
     return done
 

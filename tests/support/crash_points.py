@@ -149,9 +149,12 @@ def files(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def try_point(
-    base: Path, scratch: Path, line: list[str], k: int, *, after: bool, forget: bool
+    base: Path, scratch: Path, line: list[str], k: int, *, after: bool, forget: bool, stays: set[str]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Kill the command at one point and run it again; the end state, and create-only objects that changed."""
+    """Kill the command at one point and run it again; the end state, and create-only objects that changed.
+
+    Those in ``stays`` may not be gone either.
+    """
     shutil.rmtree(scratch, ignore_errors=True)
     shutil.copytree(base, scratch)
     killed = in_child(scratch, lambda: command(line, k, after=after))
@@ -162,7 +165,8 @@ def try_point(
     left = files(scratch)
     again = in_child(scratch, lambda: {**command(line), "end": end_state(Path())})
     now = files(scratch)
-    return again.answer or {"status": again.status}, sorted(name for name in left if now.get(name) != left[name])
+    changed = sorted(name for name in left if now.get(name, left[name]) != left[name])
+    return again.answer or {"status": again.status}, changed + sorted((stays & left.keys()) - now.keys())
 
 
 def points_of(operations: int) -> list[tuple[int, bool]]:
@@ -180,11 +184,12 @@ def try_step(step: Step, folder: Path, every: int, offset: int, *, forget: bool)
     assert undisturbed.status == 0, step.name
     wanted = undisturbed.answer
     assert wanted["status"] == step.status, (step.name, wanted)
+    stays = set(files(plain)) if line[0] == "gc" else set(files(base)) | set(files(plain))
     points = points_of(wanted["operations"])
     chosen = points[offset % every :: every] if step.crashes else []
     wrong = []
     for k, after in chosen:
-        got, rewritten = try_point(base, scratch, line, k, after=after, forget=forget)
+        got, rewritten = try_point(base, scratch, line, k, after=after, forget=forget, stays=stays)
         same = got.get("status") == step.status and got.get("end") == wanted["end"]
         if not same or rewritten:
             wrong.append({"k": k, "after": after, "got": got, "wanted": wanted, "rewritten": rewritten})

@@ -76,6 +76,13 @@ STORY = (
     Step(name="run-finish", line=lambda said: ["run", "finish", "first"]),
     Step(name="run-cancel", line=lambda said: ["run", "cancel", str(said["run-start-unnamed"]["runId"])]),
     Step(name="revoke", line=lambda said: ["revoke", _root(said), "--reason", "tests.story"]),
+    Step(
+        name="snapshot-unpublished",
+        line=lambda said: ["snapshot", "others.jsonl", "--id-column", "id", "--workers", "1"],
+        crashes=False,
+    ),
+    Step(name="gc-sees", line=lambda said: ["gc", "--keep-generations", "0"]),
+    Step(name="gc-deletes", line=lambda said: ["gc", "--keep-generations", "0"]),
 )
 
 
@@ -83,6 +90,7 @@ def write_inputs(folder: Path) -> None:
     """The sources and the entries of both logs; none of them names a record."""
     lines = [json.dumps({"id": f"t{number}", "text": f"text number {number}"}) for number in range(40)]
     (folder / "texts.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "others.jsonl").write_text('{"id": "a", "other": 1}\n')
     (folder / "tombstones.jsonl").write_text('{"sequence": 1, "sampleId": "gone", "reason": "owner.request"}\n')
     (folder / "benchmarks.jsonl").write_text('{"sequence": 1, "benchmark": "b", "text": "not in any record at all"}\n')
 

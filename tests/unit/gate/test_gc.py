@@ -281,6 +281,14 @@ def test_while_objects_are_deleted_no_publication_begins_and_another_gc_keeps_of
     assert begin_publication(scene.store, scene.made.dataset, "p", snapshot, scene.call()).resumed is False
 
 
+def test_one_operation_collects_once(scene: Retained) -> None:
+    first = scene.gc("mine")
+    scene.release(8)
+    scene.gc("another")
+    again = scene.gc("mine", generations=0)
+    assert (again.objects, again.resumed) == (first.objects, True)
+
+
 def test_a_dead_gc_is_given_up_by_its_owner(scene: Retained) -> None:
     swept_in_the_middle(scene)
     done = scene.gc("another", abandon=frozenset({"mine"}))
