@@ -60,6 +60,7 @@ def _data(seen: "Status") -> dict[str, Any]:
         "runs": plain(seen.runs),
         "publications": plain(seen.publications),
         "retention": {"boundary": seen.retention.boundary, "sweep": plain(seen.retention.sweep)},
+        "pins": plain(seen.pins),
         "candidates": seen.candidates,
     }
 

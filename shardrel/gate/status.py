@@ -5,10 +5,13 @@ from typing import Literal
 
 from shardrel.gate.eligibility import Eligible, eligible
 from shardrel.gate.evidence import gather
+from shardrel.gate.past import Past
+from shardrel.gate.retention import Wanted, keep
 from shardrel.gate.view import GateView, read_gate
 from shardrel.records.gate import Alias, FenceKind, GateBody, Permit, Publication, Retention, Run
 from shardrel.store.port import Store
 
+_NO_PAST = Past(moves=(), ended={})
 CandidateState = Literal["STAGED", "VERIFIED", "ADMITTED", "INVALID"]
 
 
@@ -18,6 +21,8 @@ class Status:
 
     Attributes:
         staged: Up to where entries are staged, by log; a log without any is left out.
+        pins: What holds a root, by root, as far as the state alone tells; the window and kept checkpoints, which are
+            in the history, are what ``gc --dry-run`` shows.
         candidates: State by root; VERIFIED is a STAGED root that trusted reports carry to today's fences.
     """
 
@@ -34,6 +39,7 @@ class Status:
     runs: dict[str, Run]
     publications: dict[str, Publication]
     retention: Retention
+    pins: dict[str, tuple[str, ...]]
     candidates: dict[str, CandidateState]
 
 
@@ -60,6 +66,7 @@ def read_status(store: Store, dataset: str) -> Status:
         runs=body.runs,
         publications=body.publications,
         retention=body.retention,
+        pins=dict(keep(body, _NO_PAST, Wanted(generations=0)).roots),
         candidates={root: _candidate(store, view, root) for root in sorted(body.candidates)},
     )
 

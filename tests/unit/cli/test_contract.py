@@ -55,6 +55,20 @@ def test_a_policy_from_a_file_replaces_the_policy(shardrel: Command) -> None:
     assert shardrel.code("policy", "set", "policy.json", status=2) == "input.policy"
 
 
+def test_a_policy_with_other_governors_is_signed_by_the_keys_of_both(shardrel: Command) -> None:
+    shardrel("init")
+    second = shardrel("keys", "make", "second")["keys"][0]
+    policy = shardrel("policy", "show")["policy"]
+    policy["roles"]["governor"]["keys"] = [{name: second[name] for name in ("name", "scheme", "public")}]
+    Path("policy.json").write_text(json.dumps(policy))
+    Path(".shardrel/keys/second.pem").rename("elsewhere.pem")
+    assert shardrel.code("policy", "set", "policy.json", status=2) == "input.key"
+    Path("elsewhere.pem").rename(".shardrel/keys/second.pem")
+    replaced = shardrel("policy", "set", "policy.json")["policyDigest"]
+    assert shardrel("policy", "set", "policy.json")["policyDigest"] == replaced
+    assert shardrel("log")["transitions"][-1]["kind"] == "set-policy"
+
+
 def test_snapshot_and_publish(shardrel: Command) -> None:
     shardrel("init")
     declared = shardrel("snapshot", "texts.jsonl", "--id-column", "id")
@@ -198,6 +212,7 @@ def test_gc(shardrel: Command, root: str) -> None:
     assert done["deleted"] == planned["deleted"] != []
     assert done["boundary"] > 0
     assert shardrel("status")["retention"] == {"boundary": done["boundary"], "sweep": None}
+    assert shardrel("status")["pins"] == {root: ["alias:prod"]}
     assert shardrel("gc")["deleted"] == []
     assert shardrel("verify", root)["verdict"] == "PASSED"
     assert shardrel.code("gc", "--abandon", root) == "retention.pinned"

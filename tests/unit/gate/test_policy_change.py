@@ -1,0 +1,132 @@
+"""A change of policy: who has to sign it, what it leaves alone, and whose word counts no more."""
+
+import pytest
+from msgspec.structs import replace
+
+from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
+from shardrel.errors import ErrorCode, RefusedError, TrustError
+from shardrel.gate.admit import admit
+from shardrel.gate.approve import approve
+from shardrel.gate.fence import advance
+from shardrel.gate.history import read_history
+from shardrel.gate.policy import PolicySet, set_policy
+from shardrel.gate.runs import renew, show, start
+from shardrel.gate.status import read_status
+from shardrel.gate.view import read_gate
+from shardrel.records.policy import Policy, Role
+from shardrel.store.memory import MemoryStore
+from tests.support import gates
+from tests.unit.gate.test_fences import tombstones
+
+ROOT = gates.a_root("one")
+
+
+def policy(**roles: Role) -> Policy:
+    """The default policy with some roles replaced."""
+    default = gates.a_policy()
+    return replace(default, roles=replace(default.roles, **roles))
+
+
+def role(*names: str, threshold: int = 1) -> Role:
+    return Role(keys=gates.publics(*names), threshold=threshold)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """A gate with a verified and approved root."""
+    store = MemoryStore()
+    gates.new_gate(store)
+    gates.stage(store, ROOT)
+    gates.attest(store, ROOT)
+    return store
+
+
+def change(store: MemoryStore, new: Policy, *signers: str) -> PolicySet:
+    return set_policy(store, gates.DATASET, new, gates.call(*signers))
+
+
+def refused(store: MemoryStore) -> ErrorCode:
+    with pytest.raises((RefusedError, TrustError)) as caught:
+        admit(store, gates.DATASET, ROOT, "prod", gates.call())
+    return caught.value.code
+
+
+def test_the_governors_of_both_policies_sign_each_by_their_own_threshold(store: MemoryStore) -> None:
+    two = policy(governor=role("g1", "g2", "g3", threshold=2))
+    for signers, code in (
+        (["admin"], ErrorCode.TRUST_THRESHOLD),
+        (["admin", "g1"], ErrorCode.TRUST_THRESHOLD),
+        (["g1", "g2"], ErrorCode.TRUST_ROLE),
+    ):
+        with pytest.raises(TrustError) as caught:
+            change(store, two, *signers)
+        assert caught.value.code == code
+    assert change(store, two, "admin", "g1", "g2").changed
+    # Back again: now the old policy's threshold is the one of two.
+    for signers in (["admin"], ["admin", "g1"]):
+        with pytest.raises(TrustError) as caught:
+            change(store, policy(), *signers)
+        assert caught.value.code == ErrorCode.TRUST_ROLE
+    assert change(store, policy(), "admin", "g3", "g2").changed
+    assert len(read_history(store, read_gate(store, gates.DATASET))) == 5
+
+
+def test_running_jobs_go_on_and_aliases_stay(store: MemoryStore) -> None:
+    admit(store, gates.DATASET, ROOT, "prod", gates.call())
+    permit = start(store, gates.DATASET, "prod", gates.call(), run_id="job").permit
+    before = read_gate(store, gates.DATASET).body
+    change(store, policy(runner=role("runner-2"), verifier=role("verifier-2")))
+    after = read_gate(store, gates.DATASET).body
+    assert (after.runs, after.aliases, after.permits) == (before.runs, before.aliases, before.permits)
+    assert show(store, gates.DATASET, "job").permit == permit
+
+
+def test_a_report_by_a_key_that_left_counts_no_more(store: MemoryStore) -> None:
+    change(store, policy(verifier=role("verifier-2")))
+    assert refused(store) == ErrorCode.GATE_NOT_VERIFIED
+    assert read_status(store, gates.DATASET).candidates == {ROOT: "STAGED"}
+    gates.attach_report(store, gates.a_report(read_gate(store, gates.DATASET).body, ROOT), "verifier-2")
+    assert read_status(store, gates.DATASET).candidates == {ROOT: "VERIFIED"}
+    assert admit(store, gates.DATASET, ROOT, "prod", gates.call()).generation == 1
+
+
+def test_an_approval_by_a_key_that_left_counts_no_more_and_a_raised_threshold_asks_for_more(
+    store: MemoryStore,
+) -> None:
+    change(store, policy(approver=role("approver-2")))
+    assert refused(store) == ErrorCode.GATE_NOT_APPROVED
+    change(store, policy(approver=role("approver", "approver-2", threshold=2)))
+    assert refused(store) == ErrorCode.GATE_NOT_APPROVED
+    approve(store, read_gate(store, gates.DATASET), ROOT, gates.key("approver-2"), gates.NOW)
+    assert admit(store, gates.DATASET, ROOT, "prod", gates.call()).generation == 1
+
+
+def test_a_run_renews_by_what_the_new_policys_verifiers_said(store: MemoryStore) -> None:
+    admit(store, gates.DATASET, ROOT, "prod", gates.call())
+    start(store, gates.DATASET, "prod", gates.call(), run_id="job")
+    advance(store, gates.DATASET, "tombstones", tombstones(1, 1), gates.call())
+    gates.attach_report(store, gates.a_report(read_gate(store, gates.DATASET).body, ROOT))
+    change(store, policy(verifier=role("verifier-2")))
+    with pytest.raises(RefusedError) as caught:
+        renew(store, gates.DATASET, "job", gates.call())
+    assert caught.value.code == ErrorCode.PERMIT_RECHECK
+    gates.attach_report(store, gates.a_report(read_gate(store, gates.DATASET).body, ROOT), "verifier-2")
+    assert renew(store, gates.DATASET, "job", gates.call()).state == "open"
+
+
+def test_an_admission_that_a_change_of_policy_overtakes_is_decided_by_the_new_one(store: MemoryStore) -> None:
+    def overtake(_: str) -> None:
+        change(store, policy(verifier=role("verifier-2")))
+
+    racing = FaultyStore(store, [Rule(operation="swap", fault=Fault.HOOK, hook=overtake)])
+    with pytest.raises(RefusedError) as caught:
+        admit(racing, gates.DATASET, ROOT, "prod", gates.call())
+    assert caught.value.code == ErrorCode.GATE_NOT_VERIFIED
+
+
+def test_a_key_that_left_signs_no_transition(store: MemoryStore) -> None:
+    change(store, policy(releaser=role("releaser-2")))
+    with pytest.raises(TrustError) as caught:
+        admit(store, gates.DATASET, ROOT, "prod", gates.call())
+    assert caught.value.code == ErrorCode.TRUST_ROLE
+    assert admit(store, gates.DATASET, ROOT, "prod", gates.call("releaser-2")).generation == 1
