@@ -1,0 +1,77 @@
+"""The Promela model of the gate: spin finds nothing wrong with it, and something wrong with each wrong one."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+MODEL = Path(__file__).resolve().parents[2] / "schemas" / "model" / "gate.pml"
+SAFETY = ("-DSAFETY", "-DNOCLAIM")
+WRONG = {
+    "BLIND": "generation==2",
+    "OPEN_FENCE": "permit_fence==fence",
+    "NO_LOOK": "effects[me]<=1",
+    "STALE_REPORT": "r==fence",
+    "ANY_PERMIT": "permit_open&&",
+}
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def spin() -> str:
+    """The model checker, from Debian where it is not there yet."""
+    if shutil.which("spin") is None:
+        subprocess.run(["apt-get", "install", "-y", "--no-install-recommends", "spin"], check=True, capture_output=True)
+    return shutil.which("spin") or "spin"
+
+
+def check(spin: str, folder: Path, *defines: str, flags: tuple[str, ...] = SAFETY, search: tuple[str, ...] = ()) -> str:
+    """Search the whole model; what pan says."""
+    steps = [
+        [spin, *defines, "-a", str(MODEL)],
+        ["gcc", "-O2", "-w", "-DCOLLAPSE", *flags, "-o", "pan", "pan.c"],
+        ["./pan", "-m1000000", *search],
+    ]
+    for step in steps:
+        done = subprocess.run(step, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def states(said: str) -> int:
+    found = re.search(r"(\d+) states, stored", said)
+    assert found is not None, said
+    return int(found[1])
+
+
+@pytest.mark.parametrize("defines", [(), ("-DFAULTS=4", "-DFENCE_END=2")], ids=["small", "large"])
+def test_nothing_is_wrong_in_any_interleaving(
+    spin: str, tmp_path: Path, defines: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = check(spin, tmp_path, *defines)
+    with capsys.disabled():
+        print(f"\n  model of the gate: {states(said)} states")
+    assert "errors: 0" in said
+    assert states(said) > 10_000
+
+
+def test_everybody_ends_where_scheduling_is_fair(spin: str, tmp_path: Path) -> None:
+    said = check(spin, tmp_path, "-DFAULTS=1", flags=("-DNFAIR=3",), search=("-a", "-f", "-N", "everybody_ends"))
+    assert "errors: 0" in said
+
+
+def test_every_statement_of_the_model_is_reached(spin: str, tmp_path: Path) -> None:
+    said = check(spin, tmp_path)
+    unreached = re.findall(r"unreached in (?:proctype (\w+)|init)\n\t\((\d+) of", said)
+    assert len(unreached) == 5
+    assert all(count == "0" for _, count in unreached)
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_protocol_is_found(spin: str, tmp_path: Path, wrong: str) -> None:
+    said = check(spin, tmp_path, f"-D{wrong}")
+    assert "errors: 1" in said
+    assert WRONG[wrong] in next(line for line in said.splitlines() if line.startswith("pan:1:"))
