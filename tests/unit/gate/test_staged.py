@@ -1,5 +1,7 @@
 """Staged advances: appended first, checked ahead, and taken later without a stall."""
 
+import dataclasses
+
 import pytest
 from msgspec.structs import replace
 
@@ -7,15 +9,17 @@ from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.errors import ConflictError, ErrorCode, OutcomeUnknownError, RefusedError
 from shardrel.gate import fences
 from shardrel.gate.admit import admit
+from shardrel.gate.facts import LogFacts
 from shardrel.gate.fence import Advanced, advance, advance_staged, stage
 from shardrel.gate.runs import renew, start
 from shardrel.gate.view import read_gate
-from shardrel.records.fence import TombstoneEntry
-from shardrel.records.gate import Fence, GateBody
+from shardrel.records.fence import BenchmarkEntry, TombstoneEntry
+from shardrel.records.gate import Fence, GateBody, Staged
 from shardrel.records.report import Report
 from shardrel.store.memory import MemoryStore
 from shardrel.store.port import Store
 from tests.support import gates
+from tests.unit.gate.bodies import accepted, advance_evidence, advance_request, descriptor, known, refused
 from tests.unit.gate.test_fences import tombstone, tombstones
 
 ROOT = gates.a_root("one")
@@ -219,6 +223,47 @@ def test_a_report_over_staged_entries_that_were_replaced_does_not_count(
     assert caught.value.code == code
 
 
+def test_a_hit_in_staged_entries_says_nothing_about_the_fences_of_now(store: MemoryStore) -> None:
+    start(store, gates.DATASET, "prod", gates.call(), run_id="run-1")
+    put(store, tombstones(1, 3))
+    gates.attach_report(store, ahead(read_gate(store, gates.DATASET).body, hits=1))
+    benchmark = BenchmarkEntry(sequence=1, benchmark="b", content_digest=ROOT, text_digest=None, shingles=None)
+    advance(store, gates.DATASET, "benchmarks", [benchmark], gates.call())
+    with pytest.raises(RefusedError) as caught:
+        renew(store, gates.DATASET, "run-1", gates.call())
+    assert caught.value.code == ErrorCode.PERMIT_RECHECK
+
+
+def test_a_hit_in_replaced_entries_is_behind_the_reports_that_passed_since(store: MemoryStore) -> None:
+    start(store, gates.DATASET, "prod", gates.call(), run_id="run-1")
+    put(store, tombstones(1, 3))
+    gates.attach_report(store, ahead(read_gate(store, gates.DATASET).body, hits=1))
+    put(store, [tombstone(1, "another"), *tombstones(2, 3)], again=True)
+    take_staged(store)
+    gates.attach_report(store, gates.a_report(read_gate(store, gates.DATASET).body, ROOT))
+    take(store, tombstones(4, 4))
+    with pytest.raises(RefusedError) as caught:
+        renew(store, gates.DATASET, "run-1", gates.call())
+    assert caught.value.code == ErrorCode.PERMIT_RECHECK
+
+
+def test_what_stays_staged_is_what_was_staged_and_follows() -> None:
+    body, staged = known(), Staged(watermark=5, log=descriptor("staged"))
+    body = replace(body, tombstones=Fence(watermark=0, log=None, staged=staged))
+    request = replace(advance_request(body, by=3), staged=staged.log, keep=staged)
+    rest = LogFacts(previous=request.log, log=staged.log, first=4, last=5)
+    given = dataclasses.replace(advance_evidence(request), rest=rest)
+    assert accepted(body, request, given).body.tombstones.staged == staged
+    other = Staged(watermark=6, log=descriptor("other"))
+    for keep, behind in (
+        (other, LogFacts(previous=request.log, log=other.log, first=4, last=6)),
+        (staged, LogFacts(previous=request.previous, log=staged.log, first=4, last=5)),
+        (staged, None),
+    ):
+        wrong = dataclasses.replace(given, rest=behind)
+        assert refused(body, replace(request, keep=keep), wrong) == ErrorCode.FENCE_STAGED
+
+
 def test_a_report_that_begins_in_replaced_entries_leads_nowhere(store: MemoryStore) -> None:
     """The entries behind are the same ones; those before are not."""
     start(store, gates.DATASET, "prod", gates.call(), run_id="run-1")
@@ -231,18 +276,13 @@ def test_a_report_that_begins_in_replaced_entries_leads_nowhere(store: MemorySto
     assert staged is not None
     end = Fence(watermark=4, log=staged.log)
     body = read_gate(store, gates.DATASET).body
-    ranges = gates.Ranges(
-        tombstones=replace(gates.log_range(4, 4, end), after=first.tombstones.log),
-        benchmarks=gates.log_range(0, 0, None),
+    behind = replace(
+        gates.log_range(4, 4, end), after=fences.read_staged(store, fence(store), "tombstones").ends[3].digest
     )
-    # Nobody honest signs this: no chunk of this log ends where the range says that it begins.
-    honest = replace(ranges.tombstones, after=fences.read_staged(store, fence(store), "tombstones").ends[3].digest)
-    gates.attach_report(store, gates.a_report(body, ROOT, ranges=replace_tombstones(ranges, honest), kind="delta"))
+    ranges = gates.Ranges(tombstones=behind, benchmarks=gates.log_range(0, 0, None))
+    assert behind.after != first.tombstones.log
+    gates.attach_report(store, gates.a_report(body, ROOT, ranges=ranges, kind="delta"))
     take_staged(store)
     with pytest.raises(RefusedError) as caught:
         renew(store, gates.DATASET, "run-1", gates.call())
     assert caught.value.code == ErrorCode.PERMIT_RECHECK
-
-
-def replace_tombstones(ranges: gates.Ranges, tombstones_range) -> gates.Ranges:  # type: ignore[no-untyped-def]
-    return gates.Ranges(tombstones=tombstones_range, benchmarks=ranges.benchmarks)

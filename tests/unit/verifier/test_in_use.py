@@ -1,21 +1,24 @@
 """Roots that are in use, checked against staged entries before an advance takes them."""
 
 import pytest
+from msgspec.structs import replace
 
 from shardrel.errors import ErrorCode, RefusedError
 from shardrel.gate.admit import admit
 from shardrel.gate.approve import approve
+from shardrel.gate.attestations import list_envelopes
 from shardrel.gate.call import Call
 from shardrel.gate.fence import advance_staged, stage
 from shardrel.gate.revoke import revoke
 from shardrel.gate.runs import renew, start
 from shardrel.records.fence import BenchmarkEntry, TombstoneEntry
 from shardrel.records.gate import FenceKind
+from shardrel.store.layout import attestation_key
 from tests.support.publishing import NOW
 from tests.support.release_builder import Built, a_release, a_world
 from tests.unit.verifier.test_verify import benchmark, fence, first, gate_of, tombstone
 from verifier.in_use import check_ahead, roots_in_use
-from verifier.verify import VerifyResult
+from verifier.verify import VerifyResult, sign
 
 ABSENT = "sha256:" + "0" * 64
 
@@ -110,6 +113,21 @@ def test_what_was_reported_over_replaced_entries_counts_for_nothing(built: Built
     assert caught.value.code == ErrorCode.PERMIT_RECHECK
     [again] = check(built)
     assert again.report.verdict == ("PASSED" if hit_first else "FAILED")
+
+
+def test_a_report_that_begins_elsewhere_is_not_gone_on_from(built: Built) -> None:
+    staged(built, "tombstones", tombstone(1, sample_id="nobody"))
+    staged(built, "tombstones", tombstone(1, sample_id="nobody"), tombstone(2, sample_id="nobody else"))
+    [passed] = check(built)
+    assert check(built) == []
+    view, key = gate_of(built), built.made.keys["verifier"]
+    honest = passed.report
+    for name in list_envelopes(built.store, built.root):
+        envelope = built.store.read(attestation_key(built.root, name), max_bytes=1 << 20)
+        if name in (passed.report_digest, passed.summary_digest) and envelope is not None:
+            built.store.delete(attestation_key(built.root, name), envelope.version)
+    sign(built.store, replace(honest, tombstones=replace(honest.tombstones, after=ABSENT)), view, key)
+    assert len(check(built)) == 1
 
 
 def test_a_recheck_after_a_part_was_taken_begins_at_the_fence(built: Built) -> None:
