@@ -22,6 +22,7 @@ from shardrel.data.batches import StepBatch, byte_rows
 from shardrel.data.cache import ShardCache
 from shardrel.errors import ShardrelError
 from shardrel.store.open import open_store
+from shardrel.store.verdicts import conforming
 from shardrel.train.admission import join
 from shardrel.train.gradients import mean_loss, reduce_gradients
 from shardrel.train.group import connect
@@ -60,7 +61,7 @@ def train(group: Group, options: argparse.Namespace) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     parts = {"model": model, "optimizer": optimizer, "random": TorchRandom()}
 
-    store = open_store(options.store, endpoint_url=options.endpoint_url)
+    store = conforming(open_store(options.store, endpoint_url=options.endpoint_url), options.dataset)
     cache = ShardCache(options.cache, store)
     signer = load(options.keys, options.key) if group.rank == 0 else None
     plan = TrainPlan(

@@ -26,7 +26,8 @@ def admit(
     view = the_gate(settings, store)
     digest = the_root(root, list(view.body.candidates))
     caller = call_as(settings, view, "releaser", operation_id=operation_id)
-    return moved(move_to(store, settings.dataset, digest, alias, caller, expect_generation=expect_generation))
+    done = move_to(store, settings.dataset, digest, alias, caller, expect_generation=expect_generation, view=view)
+    return moved(done)
 
 
 def moved(done: "Moved") -> Result:

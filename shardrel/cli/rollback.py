@@ -26,4 +26,5 @@ def rollback(
     view = the_gate(settings, store)
     digest = the_root(to, list(view.body.candidates))
     caller = call_as(settings, view, "releaser", operation_id=operation_id)
-    return moved(move_back(store, settings.dataset, digest, alias, caller, expect_generation=expect_generation))
+    done = move_back(store, settings.dataset, digest, alias, caller, expect_generation=expect_generation, view=view)
+    return moved(done)

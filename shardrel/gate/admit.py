@@ -35,7 +35,14 @@ class Moved:
 
 
 def admit(
-    store: Store, dataset: str, root: str, alias: str, call: Call, *, expect_generation: int | None = None
+    store: Store,
+    dataset: str,
+    root: str,
+    alias: str,
+    call: Call,
+    *,
+    expect_generation: int | None = None,
+    view: GateView | None = None,
 ) -> Moved:
     """Move an alias to a verified and approved root.
 
@@ -48,6 +55,7 @@ def admit(
         alias: The name to move.
         call: Who asks; a releaser signs.
         expect_generation: The alias's generation of now (0 for a new one); None assumes nothing.
+        view: The gate as the caller has just read it, to save reading it again.
 
     Raises:
         RefusedError, NotFoundError, ConflictError, TrustError: the rule's refusal; see SPEC #transitions.
@@ -57,16 +65,16 @@ def admit(
     """
     assume = Assume(generation=expect_generation)
     request = Admit(assume=assume, alias=check_name(alias, "alias"), root=parse_digest(root))
-    return move(store, dataset, request, call)
+    return move(store, dataset, request, call, view)
 
 
-def move(store: Store, dataset: str, request: Admit | Rollback, call: Call) -> Moved:
+def move(store: Store, dataset: str, request: Admit | Rollback, call: Call, view: GateView | None) -> Moved:
     """Submit a move of an alias with the evidence that is attached to its root."""
 
     def about_root(view: GateView | None) -> Evidence:
         return Evidence(signers=frozenset()) if view is None else gather(store, request.root, view.policy)
 
-    return _answer(request, perform(store, dataset, request, call, about_root))
+    return _answer(request, perform(store, dataset, request, call, about_root, view=view))
 
 
 def _answer(request: Admit | Rollback, done: Submitted) -> Moved:

@@ -14,7 +14,7 @@ from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.store.layout import commit_key, gate_key, object_key, operation_key, run_key
 from shardrel.store.objects import get, put
 from shardrel.store.port import AlreadyPresent, Conflict, CreateOutcome, Lost, ObjectKey, Store, Token, Written
-from shardrel.store.probe import probe
+from shardrel.store.probe import THOROUGH, probe
 from shardrel.store.promises import Effort
 from tests.support.stores import make_store
 
@@ -269,3 +269,11 @@ def test_the_probe_passes_and_leaves_nothing(store: Store) -> None:
     assert [check for check in verdict.checks if check.required and not check.ok] == []
     assert verdict.verdict == "PASSED"
     assert list(store.list("")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", ["memory", "local", "ministack", "ministack-versioned"], indirect=True)
+def test_thirty_two_writers_in_four_processes_find_nothing(store: Store) -> None:
+    """SeaweedFS lets the losers of a race wait for seconds: it is tried with fewer above."""
+    verdict = probe(store, THOROUGH)
+    assert [check for check in verdict.checks if not check.ok] == []

@@ -344,3 +344,11 @@ def test_each_further_try_reads_only_what_came_since_the_last_one(store: MemoryS
     links = [key for operation, key in recording.requests if operation == "read" and key.startswith("objects/")]
     # The policy, once, and of the three links of each loss the two that the state itself does not hold.
     assert len(links) == 1 + 2 * losses
+
+
+def test_an_admission_costs_six_requests_and_one_an_envelope(store: MemoryStore) -> None:
+    recording = RecordingStore(store)
+    view = read_gate(recording, gates.DATASET)
+    admit(recording, gates.DATASET, ROOT, "prod", gates.call(), view=view)
+    envelopes = len(list(store.list("attestations/")))
+    assert len(recording.requests) == 6 + envelopes
