@@ -2,7 +2,8 @@
 
 Numbers are split into byte streams: smaller, and faster to write and to read than dictionaries
 and than plain pages (measured on tokens: half the time of writing). Strings get a dictionary where
-values come back often, and lengths before bytes otherwise. Source: schemas/SPEC.md#column-encodings
+values come back often, and lengths before bytes otherwise; never front coding, of which a few bytes can
+unfold to any length. Source: schemas/SPEC.md#column-encodings
 """
 
 from collections import Counter
@@ -18,13 +19,12 @@ import pyarrow.types as at
 from shardrel.records.release import ColumnEncoding
 
 SAMPLE_RECORDS = 8192
-SAMPLE_ID = "_shardrel_sample_id"
 
 _DICTIONARY_BYTES = 256 * 1024
 _GROUP_BYTES = 32 * 1024 * 1024
 _GROUP_RECORDS = 65_536
 
-Encoding = Literal["PLAIN", "DELTA_BINARY_PACKED", "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "BYTE_STREAM_SPLIT"]
+Encoding = Literal["PLAIN", "DELTA_BINARY_PACKED", "DELTA_LENGTH_BYTE_ARRAY", "BYTE_STREAM_SPLIT"]
 
 
 def sample_positions(records: int) -> npt.NDArray[np.int64]:
@@ -53,14 +53,12 @@ def row_group_records(logical_bytes: int, records: int) -> int:
 
 def _choose(path: str, values: Any, *, alone: bool) -> ColumnEncoding:
     # Two leaves whose dotted paths are equal share one setting in every Parquet library.
-    dictionary = alone and path != SAMPLE_ID and _comes_back(values)
-    encoding = _plain_choice(path, values.type) if alone and not dictionary else "PLAIN"
+    dictionary = alone and _comes_back(values)
+    encoding = _plain_choice(values.type) if alone and not dictionary else "PLAIN"
     return ColumnEncoding(path=path, physical="native", dictionary=dictionary, encoding=encoding)
 
 
-def _plain_choice(path: str, arrow: Any) -> Encoding:
-    if path == SAMPLE_ID:  # sorted, so that neighbours share their beginnings
-        return "DELTA_BYTE_ARRAY"
+def _plain_choice(arrow: Any) -> Encoding:
     if at.is_string(arrow) or at.is_binary(arrow):
         return "DELTA_LENGTH_BYTE_ARRAY"
     if at.is_integer(arrow) or at.is_floating(arrow) or at.is_temporal(arrow) or at.is_decimal(arrow):

@@ -24,7 +24,7 @@ PART_RECORDS = 262_144
 _DICTIONARIES = ["source_id", "source_version", "split"]
 # Digests do not compress.
 _DIGESTS = frozenset(("content_digest", "leaf"))
-_ENCODINGS = {"sample_id": "DELTA_BYTE_ARRAY", "shard": "BYTE_STREAM_SPLIT", "row": "BYTE_STREAM_SPLIT"}
+_ENCODINGS = {"sample_id": "DELTA_LENGTH_BYTE_ARRAY", "shard": "BYTE_STREAM_SPLIT", "row": "BYTE_STREAM_SPLIT"}
 
 Numbers = npt.NDArray[np.uint32]
 

@@ -13,7 +13,7 @@ from typing import Any
 MAX_DEPTH = 8
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
 _NUMBERS = frozenset((_I16, _I32, _I64))
-_DICTIONARY_PAGE = 2
+_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
 _FRONT_CODED = 7
 
 
@@ -67,17 +67,26 @@ def _page(header: dict[int, Any], start: int) -> Page:
     sizes = (header.get(2), header.get(3))
     if not all(isinstance(size, int) and size >= 0 for size in sizes) or not isinstance(header.get(1), int):
         raise BrokenPagesError("a page header lacks its sizes")
-    # Data page headers of both versions: their encodings are fields 2 and 4.
-    inner, encoding = (header.get(5), 2) if header.get(5) else (header.get(8) or {}, 4)
-    if not isinstance(inner, dict):
-        raise BrokenPagesError("a page header has a field of another type")
-    values = inner.get(1, 0)
+    values, encoding = _data(header)
     crc = header.get(4)
-    if not isinstance(values, int) or values < 0 or not isinstance(crc, int | None):
+    if values < 0 or not isinstance(crc, int | None):
         raise BrokenPagesError("a page header has a field of another type")
-    return Page(
-        start, header[3], header[2], values, header[1] == _DICTIONARY_PAGE, inner.get(encoding) == _FRONT_CODED, crc
-    )
+    return Page(start, header[3], header[2], values, header[1] == _DICTIONARY_PAGE, encoding == _FRONT_CODED, crc)
+
+
+def _data(header: dict[int, Any]) -> tuple[int, int | None]:
+    """Values and encoding of the one header that a reader goes by: that of the page's type."""
+    # Fields of the page header, and of the encoding in the data page header, of both versions.
+    fields = {_DATA_PAGE: (5, 2), _DATA_PAGE_V2: (8, 4)}.get(header[1])
+    if fields is None:
+        return 0, None
+    inner = header.get(fields[0])
+    if not isinstance(inner, dict):
+        raise BrokenPagesError("a data page lacks its header")
+    values, encoding = inner.get(1), inner.get(fields[1])
+    if not isinstance(values, int) or not isinstance(encoding, int):
+        raise BrokenPagesError("a data page does not say how many values it holds, and how")
+    return values, encoding
 
 
 class _Reader:
@@ -96,6 +105,8 @@ class _Reader:
         while lead := self._byte():
             kind = lead & 15
             number = number + (lead >> 4) if lead > 15 else self._zigzag()
+            if number in fields:  # readers differ in which one counts
+                raise BrokenPagesError("a header has a field twice")
             if kind in _NUMBERS:
                 fields[number] = self._zigzag()
             elif kind in (_TRUE, _FALSE):

@@ -22,7 +22,9 @@ MAX_PART_BYTES = 64 * 1024 * 1024
 MAX_PART_RECORDS = 262_144
 # Pages of a snapshot's part hold at most the bytes that it is cut at; an index part is cut by its stored size.
 _PAGE_BYTES = 64 * 1024 * 1024
-_PER_RECORD = 4096
+MAX_ID_BYTES = 1024
+# A sample id at its longest, a leaf, two numbers and a length; no part has more to hold.
+_PER_RECORD = MAX_ID_BYTES + 48
 
 _STRINGS = [
     pa.field(name, pa.string(), nullable=False) for name in ("sample_id", "source_id", "source_version", "split")
@@ -95,12 +97,16 @@ def read_part(store: Store, part: Part, schema: pa.Schema, code: ErrorCode) -> A
 
 
 def text_column(column: Any, code: ErrorCode) -> Any:
-    """Plain strings of a column, in one array.
+    """Sample ids of a column as plain strings, in one array.
 
     Raises:
-        FlawError: ``code``: they are not valid UTF-8.
+        FlawError: ``code``: they are not valid UTF-8, or one is longer than a sample id may be.
     """
-    values = plain(_context_column(column, code))
+    joined = _context_column(column, code)
+    entries = joined.dictionary if pa.types.is_dictionary(joined.type) else joined
+    if (pc.max(pc.binary_length(entries)).as_py() or 0) > MAX_ID_BYTES:  # before a dictionary is unfolded
+        raise FlawError(code, "a sample id is longer than 1,024 bytes")
+    values = plain(joined)
     return values if pa.types.is_string(values.type) else values.cast(pa.string())
 
 

@@ -20,7 +20,7 @@ from verifier import leaves as tuples
 from verifier.decode import SLACK_BYTES, batches
 from verifier.fences import Selectors, text_hits, tuple_hits
 from verifier.leaves import plain
-from verifier.parts import fetch, valid_text
+from verifier.parts import MAX_ID_BYTES, fetch, valid_text
 from verifier.physical import fits, shard_schema
 from verifier.rows import content_digests
 from verifier.runs import Run, joined_context
@@ -28,7 +28,6 @@ from verifier.schema import content_type
 from verifier.structure import FlawError, limits, open_file
 from verifier.tally import Spot
 
-MAX_ID_BYTES = 1024
 MAX_FIELD_BYTES = 4096
 # What the four tuple columns of a record may take, lengths included.
 _TUPLE_BYTES = MAX_ID_BYTES + 3 * MAX_FIELD_BYTES + 16
@@ -153,10 +152,12 @@ def _members(batch: pa.RecordBatch) -> tuple[Any, tuple[Any, Any, Any]]:
     columns = [batch.column(i) for i in range(_TUPLE_COLUMNS)]
     if not all(valid_text(column) for column in columns):
         raise FlawError(ErrorCode.RECORD_UTF8, "a tuple field is not valid UTF-8")
+    # Before a dictionary is unfolded: it has as many bytes as it likes.
+    if _longest(columns[0]) > MAX_ID_BYTES:
+        raise FlawError(ErrorCode.RECORD_TUPLE_FIELD, "a sample id is longer than 1,024 bytes")
     ids = plain(columns[0])
-    sizes = pc.min_max(pc.binary_length(ids))
-    if len(ids) and not (sizes["min"].as_py() >= 1 and sizes["max"].as_py() <= MAX_ID_BYTES):
-        raise FlawError(ErrorCode.RECORD_TUPLE_FIELD, "a sample id is empty or longer than 1,024 bytes")
+    if pc.min(pc.binary_length(ids)).as_py() == 0:
+        raise FlawError(ErrorCode.RECORD_TUPLE_FIELD, "a sample id is empty")
     if any(_longest(column) > MAX_FIELD_BYTES for column in columns[1:]):
         raise FlawError(ErrorCode.RECORD_TUPLE_FIELD, "a tuple field is longer than 4,096 bytes")
     return ids, (columns[1], columns[2], columns[3])

@@ -141,7 +141,6 @@ class _Chunk:
     uncompressed: int
     values: int
     rows: int
-    first_column: bool
     flat: bool
     dictionary: bool
     in_other_file: bool
@@ -162,7 +161,6 @@ def _chunks(metadata: Any) -> Iterator[_Chunk]:
                 uncompressed=column.total_uncompressed_size,
                 values=column.num_values,
                 rows=group.num_rows,
-                first_column=i == 0,
                 flat=flat[i],
                 dictionary=column.has_dictionary_page,
                 in_other_file=bool(column.file_path),
@@ -197,9 +195,9 @@ def _check_pages(data: memoryview, chunk: _Chunk, *, checksums: bool) -> None:
                 raise FlawError(ErrorCode.PARQUET_PAGE_CHECKSUM_ABSENT, "a page has no checksum")
             if page.dictionary and not chunk.dictionary:
                 raise FlawError(ErrorCode.PARQUET_STRUCTURE, "there is a dictionary that the footer does not name")
-            # Only sample ids are written so: a few bytes of such a page can unfold to any length.
-            if page.front_coded and not chunk.first_column:
-                raise FlawError(ErrorCode.PARQUET_EXPANSION, "a column is front-coded that must not be")
+            # A few bytes of such a page can unfold to any length.
+            if page.front_coded:
+                raise FlawError(ErrorCode.PARQUET_EXPANSION, "a page is front-coded")
             if not pages.crc_matches(data, page):
                 raise FlawError(ErrorCode.PARQUET_PAGE_CHECKSUM, "a page has another checksum than its header says")
             values += page.values

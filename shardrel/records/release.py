@@ -61,9 +61,7 @@ class ColumnEncoding(Record, frozen=True, kw_only=True):
     path: str
     physical: Literal["native", "packed"]
     dictionary: bool
-    encoding: Literal[
-        "PLAIN", "DELTA_BINARY_PACKED", "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY", "BYTE_STREAM_SPLIT"
-    ]
+    encoding: Literal["PLAIN", "DELTA_BINARY_PACKED", "DELTA_LENGTH_BYTE_ARRAY", "BYTE_STREAM_SPLIT"]
 
 
 class Serializer(Record, frozen=True, kw_only=True):

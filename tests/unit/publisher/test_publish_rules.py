@@ -70,7 +70,7 @@ def chosen(**columns: Any) -> dict[str, tuple[bool, str]]:
 def test_encodings_follow_types_and_repetition() -> None:
     n = 100
     assert chosen(
-        _shardrel_sample_id=pa.array(["same"] * n),
+        _shardrel_sample_id=pa.array([f"id {i}" for i in range(n)]),
         label=pa.array(["a", None] * (n // 2), pa.string()),
         text=pa.array([f"text {i}" for i in range(n)]),
         raw=pa.array([b"x%d" % i for i in range(n)]),
@@ -79,7 +79,7 @@ def test_encodings_follow_types_and_repetition() -> None:
         fixed=pa.array([b"ab"] * n, pa.binary(2)),
         when=pa.array([1] * n, pa.timestamp("us")),
     ) == {
-        "_shardrel_sample_id": (False, "DELTA_BYTE_ARRAY"),
+        "_shardrel_sample_id": (False, "DELTA_LENGTH_BYTE_ARRAY"),
         "label": (True, "PLAIN"),
         "text": (False, "DELTA_LENGTH_BYTE_ARRAY"),
         "raw": (False, "DELTA_LENGTH_BYTE_ARRAY"),

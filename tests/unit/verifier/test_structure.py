@@ -147,13 +147,48 @@ def test_a_small_dictionary_of_huge_values_is_never_unfolded() -> None:
     assert declared + SLACK_BYTES < 3000 * 1_000_000
 
 
-def test_only_the_first_column_may_be_front_coded() -> None:
-    table = pa.table({"id": ["a", "ab"], "s": ["b", "bc"]})
-    first, second = (written(table, use_dictionary=False, column_encoding={n: "DELTA_BYTE_ARRAY"}) for n in ("id", "s"))
-    assert opened(first, table).metadata.num_rows == 2
-    assert refusal(second, table) == ErrorCode.PARQUET_EXPANSION
-    newer = written(table, use_dictionary=False, column_encoding={"s": "DELTA_BYTE_ARRAY"}, data_page_version="2.0")
-    assert refusal(newer, table) == ErrorCode.PARQUET_EXPANSION
+@pytest.mark.parametrize("column", ["id", "s", "f"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+def test_no_column_may_be_front_coded(column: str, version: str) -> None:
+    table = pa.table({"id": ["a", "ab"], "s": ["b", "bc"], "f": pa.array([b"aa", b"ab"], pa.binary(2))})
+    coded = {"use_dictionary": False, "data_page_version": version}
+    assert opened(written(table, **coded), table).metadata.num_rows == 2
+    coded["column_encoding"] = {column: "DELTA_BYTE_ARRAY"}
+    assert refusal(written(table, **coded), table) == ErrorCode.PARQUET_EXPANSION
+
+
+# A page header in Thrift's compact protocol: type, sizes, and a data page header of 2 values in encoding 7.
+_SIZES = bytes([0x15, 0, 0x15, 0])
+_V1 = bytes([0x2C, 0x15, 4, 0x15, 14, 0x15, 6, 0x15, 6, 0])
+_V2 = bytes([0x3C, 0x15, 4, 0x15, 0, 0x15, 4, 0x15, 14, 0x15, 0, 0x15, 0, 0])
+
+
+def walked(header: bytes) -> list[pages.Page]:
+    return list(pages.walk(memoryview(header), 0, len(header)))
+
+
+@pytest.mark.parametrize("kind", [0, 3])
+def test_the_header_of_the_pages_own_type_counts(kind: int) -> None:
+    innocent = {0: _V2.replace(bytes([14]), bytes([0])), 3: _V1.replace(bytes([14]), bytes([0]))}[kind]
+    parts = [_V1, innocent] if kind == 0 else [innocent, _V2]
+    (page,) = walked(bytes([0x15, 2 * kind]) + _SIZES + b"".join(parts) + b"\0")
+    assert page.front_coded
+    assert page.values == 2
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        bytes([0x2C, 0x15, 4, 0x15, 14, 0x05, 4, 0, 0]),  # the encoding again, as a number that says plain
+        bytes([0x2C, 0x15, 4, 0x15, 14, 0x08, 4, 0, 0]),  # again, as a text
+        bytes([0x2C, 0x15, 4, 0x25, 14, 0]),  # no encoding
+        bytes([0x28, 0]),  # a text in place of the header
+        b"",
+    ],
+)
+def test_headers_that_readers_could_read_in_two_ways_are_broken(inner: bytes) -> None:
+    with pytest.raises(pages.BrokenPagesError):
+        walked(bytes([0x15, 0]) + _SIZES + inner + b"\0")
 
 
 def test_lists_that_hold_more_values_than_bytes_were_declared() -> None:
