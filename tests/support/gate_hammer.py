@@ -41,8 +41,9 @@ _EVERY_ADVANCE = 20
 class KillingStore:
     """Passes everything on; before or after any operation the process may be killed."""
 
-    def __init__(self, inner: Store, chance: float, seed: str) -> None:
-        self._inner, self._chance, self._random = inner, chance, random.Random(seed)
+    def __init__(self, inner: Store, seed: str) -> None:
+        self._inner, self._random = inner, random.Random(seed)
+        self.chance = 0.0
 
     @property
     def url(self) -> str:
@@ -70,7 +71,7 @@ class KillingStore:
         return outcome
 
     def _perhaps_die(self) -> None:
-        if self._random.random() < self._chance / 2:
+        if self._random.random() < self.chance / 2:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -85,8 +86,8 @@ class Worker:
         self._first = name == "w0"
         self._keys = {role: _key(self._folder, role) for role in ("admin", "verifier")}
         self._history = self._folder / f"{name}.history"
-        seed = f"{config['seed']} {name} {life}"
-        self._store = KillingStore(open_store(config["store"]), config["chance"], seed)
+        self._chance: float = config["chance"]
+        self._store = KillingStore(open_store(config["store"]), f"{config['seed']} {name} {life}")
 
     def work(self) -> None:
         """Everything that is still to be done."""
@@ -98,6 +99,10 @@ class Worker:
             operation = f"{self._name}-{number}"
             if operation in finished and operation != unknown:
                 continue
+            # A retry walks back over what others did meanwhile. Whoever is killed as often on the way as
+            # before, while the others go on, has ever more to walk and never arrives.
+            before = sum(attempt.operation == operation for attempt in attempts)
+            self._store.chance = self._chance / (1 + before)
             kind, verb = self._operation(number, operation)
             while recorder.record(operation, kind, lambda verb=verb: self._told(verb)) == "unknown":  # type: ignore[misc]
                 pass
