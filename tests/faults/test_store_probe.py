@@ -1,5 +1,6 @@
 """What the probe says of servers that break a promise, each in one way, and of the rest of what they do."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
@@ -10,7 +11,7 @@ from shardrel.errors import ErrorCode, IntegrityError, RefusedError, Unavailable
 from shardrel.store.layout import gate_key, probe_key
 from shardrel.store.local import LocalStore
 from shardrel.store.memory import MemoryStore
-from shardrel.store.port import Address, Written
+from shardrel.store.port import Address, ObjectKey, SwapOutcome, Token, Written
 from shardrel.store.probe import ProbeVerdict, probe
 from shardrel.store.promises import Effort
 from shardrel.store.racers import racers
@@ -151,6 +152,21 @@ def test_other_processes_race_for_a_folder(tmp_path: Path) -> None:
     stored = store.read(gate_key("data"), max_bytes=100)
     assert stored is not None
     assert (stored.data, stored.version) == (winner.data, winner.version)
+
+
+class Unlocked(LocalStore):
+    """What a lock does that holds among threads and not among processes: this swap looked before the other one."""
+
+    def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
+        if not data.startswith(b"racer"):
+            return super().swap(key, data, expected)
+        while (now := self.read(key, max_bytes=100)) is None or now.token == expected:
+            time.sleep(0.001)
+        return super().swap(key, data, now.token)
+
+
+def test_a_lock_that_holds_among_threads_alone_is_found_out(tmp_path: Path) -> None:
+    assert failed(probe(Unlocked(tmp_path), replace(QUICK, racers=1, processes=1))) == {"swap-race"}
 
 
 def test_a_store_in_memory_is_raced_by_threads_alone() -> None:
