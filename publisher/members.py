@@ -16,7 +16,7 @@ from publisher.located import at_row, in_file
 from publisher.mapping import Mapping, payload_schema
 from publisher.parallel import in_order
 from publisher.tuple_fields import constant, field_of, sample_ids_of, tokens_of
-from shardrel.canonical.rows import RowEncoder
+from shardrel.canonical.rows import ContentDigests, RowEncoder
 from shardrel.canonical.schema import physical_schema, to_physical, unify
 from shardrel.digest import Digest
 from shardrel.errors import ErrorCode, InvalidInputError
@@ -54,6 +54,19 @@ class MemberBatch:
     def logical_bytes(self) -> int:
         """Sum of the lengths."""
         return int(self.lengths.sum())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Hashed:
+    """A batch without the version of its file; ``versions`` is what a column gives."""
+
+    file: int
+    first_row: int
+    fields: tuple[Any, Any, Any]
+    versions: Any | None
+    tokens: npt.NDArray[np.int64]
+    digests: ContentDigests
+    payload: Any
 
 
 class MemberReader:
@@ -95,7 +108,9 @@ class MemberReader:
                 raise, and ``input.invalid-utf8``, each with ``path`` and ``row``.
         """
         reads = self._read(batch_bytes)
-        return map(self._members, reads) if pool is None else in_order(pool, self._members, reads, _AHEAD)
+        hashed = map(self._hashed, reads) if pool is None else in_order(pool, self._hashed, reads, _AHEAD)
+        # A version by rule waits until its whole file is hashed; the records of the next batches are, meanwhile.
+        return map(self._versioned, hashed)
 
     @property
     def num_rows(self) -> int | None:
@@ -110,22 +125,45 @@ class MemberReader:
                 yield index, row, batch
                 row += batch.num_rows
 
-    def _members(self, read: tuple[int, int, Any]) -> MemberBatch:
+    def _hashed(self, read: tuple[int, int, Any]) -> _Hashed:
         index, first_row, batch = read
         path = self.files[index].path
         try:
             payload = self._payload(batch)
             digests = self._encoder.content_digests(payload)
-            fields = self._fields(index, first_row, batch)
+            ids, sources, versions, splits = self._fields(index, first_row, batch)
             tokens = self._tokens(batch)
         except InvalidInputError as err:
             raise at_row(err, path, first_row) from err
-        ids, sources, versions, splits = fields
+        return _Hashed(
+            file=index,
+            first_row=first_row,
+            fields=(ids, sources, splits),
+            versions=versions,
+            tokens=tokens,
+            digests=digests,
+            payload=payload,
+        )
+
+    def _versioned(self, hashed: _Hashed) -> MemberBatch:
+        ids, sources, splits = hashed.fields
+        versions = hashed.versions
+        if versions is None:
+            versions = constant(self._sources[hashed.file].digest, len(ids))
         members = Members(
-            sample_ids=ids, source_ids=sources, source_versions=versions, splits=splits, digests=digests.digests
+            sample_ids=ids,
+            source_ids=sources,
+            source_versions=versions,
+            splits=splits,
+            digests=hashed.digests.digests,
         )
         return MemberBatch(
-            file=index, first_row=first_row, members=members, tokens=tokens, lengths=digests.lengths, payload=payload
+            file=hashed.file,
+            first_row=hashed.first_row,
+            members=members,
+            tokens=hashed.tokens,
+            lengths=hashed.digests.lengths,
+            payload=hashed.payload,
         )
 
     def _payload(self, batch: Any) -> Any:
@@ -139,10 +177,7 @@ class MemberReader:
             ids = sample_ids_of(_row_ids(relative, first_row, count), "sample id by rule")
         else:
             ids = sample_ids_of(batch.column(columns.id), columns.id)
-        if columns.version is None:
-            versions = constant(self._sources[index].digest, count)
-        else:
-            versions = field_of(batch.column(columns.version), columns.version)
+        versions = None if columns.version is None else field_of(batch.column(columns.version), columns.version)
         return ids, _field(batch, columns.source, relative), versions, _field(batch, columns.split, DEFAULT_SPLIT)
 
     def _tokens(self, batch: Any) -> npt.NDArray[np.int64]:

@@ -20,6 +20,7 @@ from publisher.splits import SplitCounter
 from shardrel.digest import Digest
 from shardrel.errors import ErrorCode, InvalidInputError, RefusedError
 from shardrel.gate.fences import FenceSelectors
+from shardrel.membership.columns import FIELDS, fixed_digests
 from shardrel.records.descriptor import PARQUET, Descriptor
 from shardrel.records.snapshot import Columns, Part, Snapshot
 from shardrel.store.objects import put, put_record, unversioned
@@ -120,7 +121,7 @@ def make_snapshot(
         # 4. sort by sample id, refuse duplicates
         parts = _encode_parts(gathered.runs, reader, pool, folder)
         # 6. create the parts, the record schema, the snapshot
-        return _create(store, reader, options, gathered, parts)
+        return _create(store, reader, options, gathered, parts, pool)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -161,9 +162,12 @@ def _gather(
         gathered.benchmark_hits += int(np.count_nonzero(contaminated))
         named = doomed | contaminated
         gathered.left_out += int(np.count_nonzero(named))
-        keep = ~named
-        gathered.splits.add(batch.members.splits.filter(pa.array(keep)), batch.tokens[keep])
-        gathered.runs.append(_tuple_table(batch).filter(pa.array(keep)))
+        table, splits, tokens = _tuple_table(batch), batch.members.splits, batch.tokens
+        if named.any():
+            keep = pa.array(~named)
+            table, splits, tokens = table.filter(keep), splits.filter(keep), tokens[~named]
+        gathered.splits.add(splits, tokens)
+        gathered.runs.append(table)
         read += len(batch.members)
         progress(read, reader.num_rows)
     _refuse_hits(gathered, options)
@@ -180,8 +184,10 @@ def _tuple_table(batch: MemberBatch) -> Any:
     """Tuples of a batch, with where they come from."""
     count = len(batch.members)
     rows = np.arange(batch.first_row, batch.first_row + count, dtype=np.int64)
-    table = batch.members.to_table().append_column("file", pa.array(np.full(count, batch.file, np.int32)))
-    return table.append_column("row", pa.array(rows))
+    files = pa.array(np.full(count, batch.file, np.int32))
+    # What repeats stays in its dictionary while it waits to be sorted.
+    columns = [*batch.members.strings, fixed_digests(batch.members.digests), files, pa.array(rows)]
+    return pa.table(columns, names=[*FIELDS, "content_digest", "file", "row"])
 
 
 def _refuse_hits(gathered: _Gathered, options: SnapshotOptions) -> None:
@@ -226,9 +232,14 @@ def _encode_part(table: Any, path: Path) -> _EncodedPart:
 
 
 def _create(
-    store: Store, reader: MemberReader, options: SnapshotOptions, gathered: _Gathered, encoded: Sequence[_EncodedPart]
+    store: Store,
+    reader: MemberReader,
+    options: SnapshotOptions,
+    gathered: _Gathered,
+    encoded: Sequence[_EncodedPart],
+    pool: Executor,
 ) -> SnapshotResult:
-    parts = tuple(_create_part(store, part) for part in encoded)
+    parts = tuple(in_order(pool, lambda part: _create_part(store, part), encoded, options.workers))
     record_schema = unversioned(put_record(store, reader.record_schema))
     snapshot = Snapshot(
         dataset=options.dataset,

@@ -15,10 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-RUN_BYTES = 32 * 1024 * 1024
+from shardrel.membership.order import grows
+
+RUN_BYTES = 16 * 1024 * 1024
 RANGE_ROWS = 65_536
 BLOCK_ROWS = 2048
 KEY = "sample_id"
+_FOLDED_VALUES = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +81,13 @@ class SortedRuns:
         for border in [*_borders(self._runs, max(range_rows // self._block_rows, 1)), None]:
             pieces = [piece for cursor in cursors for piece in cursor.take_until(border)]
             if pieces:
-                yield sort_table(pa.concat_tables(pieces))
+                yield sort_table(pa.concat_tables([_unfolded(piece, 0) for piece in pieces]))
 
     def _close_run(self) -> None:
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         if not sum(table.num_rows for table in pending):
             return
-        run = sort_table(pa.concat_tables(pending))
+        run = _unfolded(sort_table(pa.concat_tables(pending)), _FOLDED_VALUES)
         path = None if run.nbytes <= self._room else self._folder / f"run-{len(self._runs):06d}.arrows"
         ends = [*range(self._block_rows - 1, run.num_rows - 1, self._block_rows), run.num_rows - 1]
         keys = _Keys(run.column(KEY).chunk(0))
@@ -117,7 +120,22 @@ class _Cursor:
 def sort_table(table: Any) -> Any:
     """A table with one chunk a column, sorted by the bytes of its sample ids."""
     table = table.combine_chunks()
+    if not table.num_rows or grows(table.column(KEY).chunk(0)):
+        return table
     return table.take(pc.sort_indices(table.column(KEY))).combine_chunks()
+
+
+def _unfolded(table: Any, values: int) -> Any:
+    """The table with plain strings in place of dictionaries of more than so many values.
+
+    A small dictionary keeps a run small; each range takes from every run, so that large ones would be
+    held many times.
+    """
+    for number, name in enumerate(table.column_names):
+        column = table.column(number)
+        if pa.types.is_dictionary(column.type) and any(len(chunk.dictionary) > values for chunk in column.chunks):
+            table = table.set_column(number, name, column.cast(pa.string()))
+    return table
 
 
 def first_twin(table: Any) -> int | None:

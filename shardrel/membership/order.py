@@ -17,12 +17,17 @@ from shardrel.membership.columns import Members, Order, plain
 def canonical_order(members: Members) -> Order:
     """Positions of the members in canonical order; equal tuples keep their order."""
     ids = plain(members.sample_ids)
-    if _grows(ids):
+    if grows(ids):
         return np.arange(len(ids), dtype=np.int64)
     order: Order = pc.sort_indices(ids).to_numpy().astype(np.int64)
     for first, last in _equal_runs(ids.take(pa.array(order))):
         order[first:last] = _by_other_fields(members, order[first:last])
     return order
+
+
+def grows(ids: Any) -> bool:
+    """Whether every string of an array without nulls is above the one before it."""
+    return len(ids) < 2 or bool(pc.all(pc.greater(ids.slice(1), ids.slice(0, len(ids) - 1))).as_py())
 
 
 def range_of(ids: Any, borders: Any) -> npt.NDArray[np.int64]:
@@ -37,11 +42,6 @@ def range_of(ids: Any, borders: Any) -> npt.NDArray[np.int64]:
         return np.zeros(len(ids), np.int64)
     numbers: npt.NDArray[np.int64] = pc.search_sorted(inner, ids, side="left").to_numpy().astype(np.int64)
     return numbers
-
-
-def _grows(ids: Any) -> bool:
-    """Whether every string is above the one before it."""
-    return len(ids) < 2 or bool(pc.all(pc.greater(ids.slice(1), ids.slice(0, len(ids) - 1))).as_py())
 
 
 def _equal_runs(ids: Any) -> list[tuple[int, int]]:

@@ -207,7 +207,7 @@ def test_peak_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
         "snapshot(LocalStore(Path({!r})), Path({!r}), columns=ID, memory_bytes=0)"
     )
     peaks = []
-    for size in (1, 10):
+    for size in (2, 10):
         folder = tmp_path / f"in{size}"
         folder.mkdir()
         for at in range(size):
@@ -235,6 +235,21 @@ def test_runs_come_back_in_order_and_equal_ids_in_one_table(tmp_path: Path, memo
     assert [x for table in tables for x in table["sample_id"].to_pylist()] == sorted([*ids, *["same"] * 18])
     assert [first_twin(table) is not None for table in tables] == [False] * (len(tables) - 1) + [True]
     assert bool(list(tmp_path.iterdir())) == (memory_bytes == 0)
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 1 << 30])
+@pytest.mark.parametrize("files", [1, 3, 1500])
+def test_runs_give_back_plain_strings_of_few_and_of_many_files(tmp_path: Path, memory_bytes: int, files: int) -> None:
+    rows = [(f"{(at * 7919) % 4001:04d}", f"file-{at % files}") for at in range(4001)]
+    runs = SortedRuns(tmp_path, memory_bytes, run_bytes=60_000, block_rows=50)
+    for at in range(0, len(rows), 100):
+        ids, sources = zip(*rows[at : at + 100], strict=True)
+        runs.append(pa.table({"sample_id": pa.array(ids), "source_id": pa.array(sources).dictionary_encode()}))
+
+    tables = list(runs.ranges(range_rows=1000))
+
+    assert {table.schema.field("source_id").type for table in tables} == {pa.string()}
+    assert [tuple(row.values()) for table in tables for row in table.to_pylist()] == sorted(rows)
 
 
 def test_runs_without_rows_are_no_runs(tmp_path: Path) -> None:
