@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from publisher.caps import MAX_LOGICAL, MAX_RECORDS, MAX_STORED, ids_within, within
 from publisher.encode import encode_shard
 from publisher.gather import row_groups
 from publisher.partition import shard_id
@@ -62,19 +63,24 @@ class ShardEncoder:
         """One shard.
 
         Raises:
-            InvalidInputError: As ``row_groups``.
+            InvalidInputError: As ``row_groups``; ``input.invalid`` where the shard would pass a cap.
         """
         records = self.by_shard[number]
+        logical_bytes = int(self.staged.lengths.take(records).sum())
+        within("records", len(records), MAX_RECORDS)
+        within("logical bytes", logical_bytes, MAX_LOGICAL)
         groups = row_groups(self.scattered, number, records, self.serializer.row_group_records)
         digests = rows_of(self.staged.digests, records).reshape(-1).data
+        data = memoryview(encode_shard(ids_within(groups), self.serializer, self.compression))
+        within("stored bytes", len(data), MAX_STORED)
         return EncodedShard(
-            data=memoryview(encode_shard(groups, self.serializer, self.compression)),
+            data=data,
             id=shard_id(number, len(self.by_shard)),
             logical_digest=to_digest(domain_hash(Domain.STREAM, self.content_type, u64(len(records)), digests)),
             records=len(records),
             tokens=int(self.staged.tokens.take(records).sum()),
             member_set_digest=to_digest(member_set_digest(rows_of(self.staged.leaves, records))),
-            logical_bytes=int(self.staged.lengths.take(records).sum()),
+            logical_bytes=logical_bytes,
         )
 
 

@@ -36,6 +36,11 @@ _AS_FINDING = {
     ErrorCode.INPUT_NOT_NULL: ErrorCode.RECORD_SCHEMA,
 }
 _TUPLE_COLUMNS = 4
+# Whoever wrote the manifest chose what it declares; these bound what it can ask for.
+MAX_STORED = 2 << 30
+MAX_LOGICAL = 4 << 30
+MAX_RECORDS = 1 << 24
+MAX_IDS = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +89,7 @@ class _Seen:
     content: list[Bytes32] = field(default_factory=list)
     leaves: list[Bytes32] = field(default_factory=list)
     tokens: int = 0
+    id_bytes: int = 0
     logical_bytes: int = 0
     rows: int = 0
     splits: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -109,6 +115,8 @@ def examine(scan: Scan, shard: Shard) -> Examined:
 def _decoded(scan: Scan, shard: Shard) -> Iterator[pa.RecordBatch]:
     if shard.key is not None or scan.release.encryption is not None:
         raise FlawError(ErrorCode.ENCRYPTION_READER, "the shard is encrypted, which this verifier cannot read")
+    if shard.size > MAX_STORED or shard.logical_bytes > MAX_LOGICAL or shard.records > MAX_RECORDS:
+        raise FlawError(ErrorCode.PARQUET_EXPANSION, "the shard is declared larger than a shard may be")
     descriptor = Descriptor(
         media_type=shard.media_type, digest=shard.digest, size=shard.size, object_version=shard.object_version
     )
@@ -122,6 +130,9 @@ def _decoded(scan: Scan, shard: Shard) -> Iterator[pa.RecordBatch]:
 def _take(scan: Scan, shard: Shard, seen: _Seen, batch: pa.RecordBatch) -> None:
     """Check and digest one batch, and add it to what was seen."""
     ids, context = _members(batch)
+    seen.id_bytes += pc.sum(pc.binary_length(ids)).as_py() or 0
+    if seen.id_bytes > MAX_IDS:
+        raise FlawError(ErrorCode.PARQUET_EXPANSION, "the sample ids have more bytes than those of a shard may have")
     payload = batch.select(range(_TUPLE_COLUMNS, batch.num_columns))
     for name, column in zip(scan.schema.fields, payload.columns, strict=True):
         if not fits(name.type, column):

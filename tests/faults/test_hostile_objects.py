@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from shardrel.canonical import json
 from shardrel.errors import ErrorCode
@@ -82,3 +83,38 @@ def test_a_snapshot_that_a_root_only_claims(tmp_path: Path) -> None:
     )
     root = put(built.store, forged, "application/json")[0].digest
     assert ErrorCode.ROOT_SNAPSHOT in codes(built.verified(root).report)
+
+
+@pytest.mark.parametrize("place", ["shard", "snapshot", "index"])
+@pytest.mark.parametrize("writer", ["front-coded", "dictionary"])
+def test_sample_ids_that_would_unfold_to_gigabytes(place: str, writer: str) -> None:
+    """Some hundred kilobytes hold 60,000 ids of 30 kB, 1.8 GB in all."""
+    command = [sys.executable, "-m", "tests.support.bombs", place, writer]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    too_long = {
+        "shard": ErrorCode.PARQUET_EXPANSION,
+        "snapshot": ErrorCode.SNAPSHOT_INVALID,
+        "index": ErrorCode.MEMBER_INDEX,
+    }
+    expected = ErrorCode.PARQUET_EXPANSION if writer == "front-coded" else too_long[place]
+    assert done.returncode == 0, done.stderr[-2000:]
+    grown, *found = done.stdout.split()
+    assert expected in found
+    assert int(grown) < 500_000_000
+
+
+@pytest.mark.parametrize(
+    "declared", [{"size": (2 << 30) + 1}, {"logical_bytes": (4 << 30) + 1}, {"records": (1 << 24) + 1}]
+)
+def test_a_shard_that_is_declared_larger_than_any_is_not_read(declared: dict[str, int]) -> None:
+    built = a_release()
+    entry = built.release.shards[0]
+    gone = f"sha256:{'0' * 64}"  # whoever read it would find it absent
+    built.declare(0, replace(entry, digest=gone, **declared))
+    found = {finding.code for finding in built.report().findings if finding.subject == entry.id}
+    assert found == {ErrorCode.PARQUET_EXPANSION}
+
+
+def test_sample_ids_of_a_shard_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("verifier.shard.MAX_IDS", 10)
+    assert ErrorCode.PARQUET_EXPANSION in codes(a_release().report())

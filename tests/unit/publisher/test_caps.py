@@ -1,0 +1,28 @@
+"""What a shard may have at most: an honest publisher stops there, and the verifier knows the same numbers."""
+
+import pyarrow as pa
+import pytest
+
+from publisher import caps
+from shardrel.errors import ErrorCode, InvalidInputError
+from verifier import shard
+
+
+def test_publisher_and_verifier_have_the_same_caps() -> None:
+    for name in ("MAX_STORED", "MAX_LOGICAL", "MAX_RECORDS", "MAX_IDS"):
+        assert getattr(caps, name) == getattr(shard, name)
+
+
+def test_a_cap_is_reached_and_not_passed() -> None:
+    caps.within("records", caps.MAX_RECORDS, caps.MAX_RECORDS)
+    with pytest.raises(InvalidInputError) as caught:
+        caps.within("records", caps.MAX_RECORDS + 1, caps.MAX_RECORDS)
+    assert caught.value.code == ErrorCode.INPUT_INVALID
+
+
+def test_sample_ids_are_counted_over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caps, "MAX_IDS", 6)
+    group = pa.table({"_shardrel_sample_id": ["abc"]})
+    assert len(list(caps.ids_within([group, group]))) == 2
+    with pytest.raises(InvalidInputError):
+        list(caps.ids_within([group, group, group]))
