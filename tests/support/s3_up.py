@@ -12,6 +12,8 @@ from tests.support.shared_server import shared_server
 
 def main() -> None:
     """Serve."""
+    # Whoever stops this by a signal stops the server too, which leads a session of its own.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="shardrel-s3-") as folder, shared_server(Path(folder), seaweed) as server:
         for name, value in server.environment.items():
             print(f"export {name}={shlex.quote(value)}")
