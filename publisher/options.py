@@ -26,7 +26,9 @@ class PublishOptions:
         seed: Of the sharding.
         compression: Of the pages.
         workers: Threads; they change nothing of the result.
-        memory_bytes: Decoded records that are kept in memory; more go to temporary files.
+        memory_bytes: Decoded records that are kept in memory; more go to temporary files. Beside them memory holds
+            about 110 bytes and the sample id of every record, and what each worker has under way: a piece of the
+            source, a shard's encoded bytes, a row group (a whole shard where the source is not in canonical order).
     """
 
     shards: int | None = None
