@@ -116,6 +116,8 @@ def _share(total: int, part: int, whole: int) -> int:
 def _folded_weight(entries: Any, indices: Positions) -> int:
     kind = entries.type
     if pt.is_string(kind) or pt.is_binary(kind) or pt.is_large_string(kind) or pt.is_large_binary(kind):
-        sizes = np.append(pc.fill_null(pc.binary_length(entries), 0).to_numpy(zero_copy_only=False), 0)
-        return int(sizes[indices].astype(np.int64).sum())
+        sizes = pc.fill_null(pc.binary_length(entries), 0).to_numpy(zero_copy_only=False)
+        # How often each entry is used; the first number counts the nulls.
+        used = np.bincount(indices + 1, minlength=len(entries) + 1)[1:]
+        return int(used @ sizes.astype(np.int64))
     return _share(weight(entries), len(indices), len(entries))

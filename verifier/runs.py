@@ -1,4 +1,4 @@
-"""Member tuples of each shard, put down on disk by range of sample ids, and gathered again by range.
+"""Member tuples of each shard, kept or put down on disk by range of sample ids, and gathered again by range.
 
 The ranges are those of the snapshot's parts, so that what has to be compared with one part is read
 together, however many shards there are. Source: schemas/SPEC.md#verification
@@ -19,6 +19,8 @@ import pyarrow.compute as pc
 from shardrel.canonical.sha import Bytes32
 from verifier.leaves import codes, plain
 
+# Runs that stay in memory, all together; a few hundred thousand members need no disk.
+_KEPT_BYTES = 64 * 1024 * 1024
 # A dictionary is kept with a run while it is small; otherwise strings are written out.
 _SMALL_DICTIONARY = 4096
 
@@ -43,16 +45,19 @@ class Run:
 
 
 class Runs:
-    """All runs of a release, a file a shard, in a folder that the caller owns.
+    """All runs of a release: the first ones in memory, then a file a shard in a folder that the caller owns.
 
     Args:
         borders: Last sample id of each range but the open one behind them.
+        kept_bytes: What may stay in memory.
     """
 
-    def __init__(self, folder: Path, borders: Sequence[str]) -> None:
+    def __init__(self, folder: Path, borders: Sequence[str], kept_bytes: int = _KEPT_BYTES) -> None:
         self._folder = folder
         self._borders = list(borders)
         self._lock = threading.Lock()
+        self._free = kept_bytes
+        self._kept: dict[int, list[pa.RecordBatch]] = {}
         self._held: list[list[int]] = [[] for _ in range(len(self._borders) + 1)]
 
     @property
@@ -61,23 +66,30 @@ class Runs:
         return len(self._held)
 
     def put(self, shard: int, run: Run) -> None:
-        """Write a shard's members; safe among threads.
+        """Take a shard's members; safe among threads.
 
-        Effects: one file in the folder.
+        Effects: one file in the folder, where they do not fit into memory any more.
         """
         if not len(run):
             return
         cuts = [0, *[first_above(run.ids, border) for border in self._borders], len(run)]
         batch = _batch(run)
-        with pa.OSFile(str(self._path(shard)), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
-            held = []
-            for number, (start, stop) in enumerate(pairwise(cuts)):
-                if stop > start:
-                    writer.write_batch(batch.slice(start, stop - start))
-                    held.append(number)
+        pieces = {n: batch.slice(start, stop - start) for n, (start, stop) in enumerate(pairwise(cuts)) if stop > start}
+        if not self._keep(shard, batch.nbytes, list(pieces.values())):
+            with pa.OSFile(str(self._path(shard)), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+                for piece in pieces.values():
+                    writer.write_batch(piece)
         with self._lock:
-            for place, number in enumerate(held):
+            for place, number in enumerate(pieces):
                 self._held[number] += [shard, place]
+
+    def _keep(self, shard: int, size: int, pieces: list[pa.RecordBatch]) -> bool:
+        with self._lock:
+            if size > self._free:
+                return False
+            self._free -= size
+            self._kept[shard] = pieces
+        return True
 
     def get(self, number: int) -> list[tuple[int, Run]]:
         """Members of one range: (shard, run) in order of shards."""
@@ -86,8 +98,11 @@ class Runs:
         return [(shard, self._read(shard, place)) for shard, place in places]
 
     def _read(self, shard: int, place: int) -> Run:
-        with pa.memory_map(str(self._path(shard))) as source:
-            batch = pa.ipc.open_file(source).get_batch(place)
+        if shard in self._kept:
+            batch = self._kept[shard][place]
+        else:
+            with pa.memory_map(str(self._path(shard))) as source:
+                batch = pa.ipc.open_file(source).get_batch(place)
         content, leaves = (digest_matrix(batch.column(name)) for name in ("content", "leaf"))
         context = (batch.column("source"), batch.column("version"), batch.column("split"))
         rows = batch.column("row").to_numpy()
