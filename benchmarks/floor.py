@@ -1,6 +1,6 @@
 """The floor of a verification: reading the files and the hashes that no verifier can leave out.
 
-Per record one content hash and one tuple hash, and one tree node; nothing is encoded or compared. The rows are
+Per record one content hash, one tuple hash and one tree node; nothing is encoded or compared. The rows are
 made beforehand, with the lengths that the real ones have.
 """
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from shardrel.canonical.sha import fixed_rows, sha256_rows
 
-TUPLE_BYTES = 16 + 8 + 17 + 8 + 12 + 8 + 71 + 32 + 8 + 5 + 32
+TUPLE_BYTES = 16 + 32 + 32 + 17
 NODE_BYTES = 80
 
 
