@@ -72,6 +72,9 @@ def _check_aliases(before: World, after: World, name: str) -> None:
         _hold(now.generation == (0 if then is None else then.generation) + 1, "a generation repeats or is left out")
         _hold(usable(before, now.root), "an alias moved to a root that is not verified at the fences")
         _hold(approved(before, now.root), "an alias moved to a root that nobody approved")
+        if name.startswith("rollback "):
+            known = before.body.candidates[now.root]
+            _hold(known.admitted is not None, "a rollback to a root that was never admitted")
         assumed = name.rsplit(" ", 1)[-1]
         if name.startswith("admit ") and assumed != "None":
             _hold(int(assumed) == now.generation - 1, "a false assumption was accepted")
@@ -84,6 +87,7 @@ def _check_candidates(before: World, after: World) -> None:
         if then.state == "INVALID" and now is not None and now.state != "INVALID":
             _hold(usable(before, root) and approved(before, root), "an INVALID root came back without new evidence")
         _hold(now is None or not _back(then, now), "an ADMITTED root is STAGED again")
+        _hold(now is None or then.admitted is None or now.admitted is not None, "an admission was forgotten")
 
 
 def _back(then: Candidate, now: Candidate) -> bool:
@@ -114,10 +118,14 @@ def usable(world: World, root: str) -> bool:
     """Whether a verifier of the policy of now reported the root up to the fences of now, after any invalidation."""
     candidate = world.body.candidates[root]
     since = candidate.sequence if candidate.state == "INVALID" else 0
+    # A world keeps the newest chains; a client may still hold an older one that is as true.
+    held = [chain for slot in world.slots if slot is not None for chain in slot.known.chains]
     return any(
-        chain.end == world.fences and chain.sequence >= since and chain.reports[0].key_ids == ids(by)
-        for (about, by, _), chain in world.chains.items()
-        if about == root and by == f"verifier-{world.policy}"
+        chain.end == world.fences
+        and chain.sequence >= since
+        and chain.reports[0].report.root == root
+        and chain.reports[0].key_ids == ids(f"verifier-{world.policy}")
+        for chain in (*world.chains.values(), *held)
     )
 
 
