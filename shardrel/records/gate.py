@@ -43,11 +43,13 @@ class Candidate(Record, frozen=True, kw_only=True):
         sequence: Of the transition that set ``state``; reports and approvals made before an
             invalidation do not lift it.
         reason: Why it is INVALID.
+        admitted: Sequence at which it became ADMITTED last, also after a revocation; null where it never was.
     """
 
     state: Literal["STAGED", "ADMITTED", "INVALID"]
     sequence: Positive
     reason: ReasonCode | None
+    admitted: Positive | None = None
 
 
 class Permit(Record, frozen=True, kw_only=True):

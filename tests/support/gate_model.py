@@ -16,6 +16,7 @@ class Model:
     Attributes:
         fences: Watermarks of tombstones and benchmarks.
         states: STAGED, ADMITTED or INVALID, by root.
+        once: Roots that were ADMITTED once.
         checked: Where a chain of reports of a root begins and ends, by root: the ends that are reached.
         approved: Roots with an approval that still counts.
         aliases: (generation, root) by alias.
@@ -32,6 +33,7 @@ class Model:
     heads: dict[str, int] = field(default_factory=dict)
     publications: dict[str, str] = field(default_factory=dict)
     ended: set[str] = field(default_factory=set)
+    once: set[str] = field(default_factory=set)
 
     def verified(self, root: str) -> bool:
         """Whether reports carry the root to the fences of now."""
@@ -43,7 +45,7 @@ class Model:
 
     def may_roll_back(self, alias: str, root: str) -> bool:
         """Whether an alias may move back to the root."""
-        return alias in self.aliases and self.states.get(root) in ("ADMITTED", "INVALID") and self.may_admit(root)
+        return alias in self.aliases and root in self.once and self.may_admit(root)
 
     def may_run(self, root: str) -> bool:
         """Whether a run may start, or go on, on the root."""
@@ -54,6 +56,7 @@ class Model:
         generation = self.aliases.get(alias, (0, ""))[0] + 1
         self.aliases[alias] = (generation, root)
         self.states[root] = "ADMITTED"
+        self.once.add(root)
         self.publications[alias] = root
         return generation
 

@@ -226,7 +226,7 @@ def key_of(world: World) -> Hashable:
         world.ahead,
         world.policy,
         world.spent,
-        sorted((number[root], found.state) for root, found in body.candidates.items()),
+        sorted((number[root], found.state, found.admitted is None) for root, found in body.candidates.items()),
         sorted((name, alias.generation, number[alias.root]) for name, alias in body.aliases.items()),
         open_permits,
         runs,

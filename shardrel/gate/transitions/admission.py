@@ -32,7 +32,7 @@ def rollback(body: GateBody, request: Rollback, evidence: Evidence, policy: Poli
     if request.alias not in body.aliases:
         return refuse(ErrorCode.GATE_NO_ALIAS, "there is no such alias to roll back", alias=request.alias)
     candidate = body.candidates.get(request.root)
-    if candidate is None or candidate.state == "STAGED":
+    if candidate is None or candidate.admitted is None:
         return refuse(
             ErrorCode.GATE_UNKNOWN_ROOT, "a rollback goes to a root that was admitted before", root=request.root
         )
@@ -41,13 +41,14 @@ def rollback(body: GateBody, request: Rollback, evidence: Evidence, policy: Poli
 
 def revoke(body: GateBody, request: Revoke, evidence: Evidence, policy: Policy, role: GateRole) -> Accept | Refuse:
     """Make a root INVALID and close its permits."""
-    if request.root not in body.candidates:
+    known = body.candidates.get(request.root)
+    if known is None:
         return refuse(ErrorCode.GATE_UNKNOWN_ROOT, "the gate has not heard of this root", root=request.root)
     if request.report is not None and not _failed_report(request, evidence, policy):
         return refuse(
             ErrorCode.TRUST_SUBJECT, "the named report is not a trusted FAILED one about this root", root=request.root
         )
-    invalid = Candidate(state="INVALID", sequence=body.sequence, reason=request.reason)
+    invalid = replace(known, state="INVALID", sequence=body.sequence, reason=request.reason)
     marked = replace(body, candidates={**body.candidates, request.root: invalid})
     reason = Closed(by="revoke", watermark=None, sequence=body.sequence)
     marked, closed = close_permits(marked, lambda permit: permit.root == request.root, reason)
@@ -59,7 +60,7 @@ def admitted(body: GateBody, root: str) -> GateBody:
     """The body with the root ADMITTED; one that is already keeps its sequence."""
     if body.candidates[root].state == "ADMITTED":
         return body
-    candidate = Candidate(state="ADMITTED", sequence=body.sequence, reason=None)
+    candidate = Candidate(state="ADMITTED", sequence=body.sequence, reason=None, admitted=body.sequence)
     return replace(body, candidates={**body.candidates, root: candidate})
 
 

@@ -166,4 +166,6 @@ def test_a_revocation_is_lifted_only_by_a_later_full_report_and_a_fresh_approval
     assert refused(invalid, ADMIT, evidence(fresh_report, approvals=old.approvals)) == ErrorCode.GATE_NOT_APPROVED
     fresh = evidence(fresh_report, approvals=(said(gates.an_approval(invalid, ROOT)),))
     lifted = accepted(invalid, ADMIT, fresh).body
-    assert lifted.candidates[ROOT] == Candidate(state="ADMITTED", sequence=lifted.sequence, reason=None)
+    assert lifted.candidates[ROOT] == Candidate(
+        state="ADMITTED", sequence=lifted.sequence, reason=None, admitted=lifted.sequence
+    )

@@ -152,6 +152,18 @@ def test_a_rollback_goes_up_in_generations_and_only_to_what_was_admitted() -> No
     assert accepted(second, back, good(second)).effects.generation == 3
 
 
+def test_a_revoked_root_is_rolled_back_to_only_if_it_was_admitted_once() -> None:
+    body = known(ROOT, OTHER)
+    first = accepted(body, ADMIT, good(body)).body
+    for root, allowed in ((ROOT, True), (OTHER, False)):
+        invalid = accepted(first, Revoke(root=root, reason="bad-labels", report=None), evidence()).body
+        back = Rollback(alias="prod", root=root)
+        if allowed:
+            assert accepted(invalid, back, good(invalid, root)).effects.generation == 2
+        else:
+            assert refused(invalid, back, good(invalid, root)) == ErrorCode.GATE_UNKNOWN_ROOT
+
+
 def test_a_rollback_to_a_root_that_was_not_checked_at_todays_fences_is_refused() -> None:
     body = admitted()
     later = advanced(body)
