@@ -74,9 +74,13 @@ def _picked(parts: Sequence[Any], places: Records) -> Iterator[Any]:
 
 
 def _joined(table: Any) -> Any:
-    table = table.combine_chunks()
+    many = "a column of a shard passes 2 GiB or 2^31 elements: publish with more shards"
+    try:
+        table = table.combine_chunks()
+    except (pa.ArrowInvalid, pa.ArrowCapacityError) as err:  # lists whose elements no 32-bit offset counts
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, many) from err
     if any(column.num_chunks > 1 for column in table.columns):
-        raise InvalidInputError(ErrorCode.INPUT_INVALID, "a column of a shard passes 2 GiB: publish with more shards")
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, many)
     return table
 
 

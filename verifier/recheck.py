@@ -104,7 +104,11 @@ def last_passed(store: Store, root: str, gate: GateView, logs: Logs) -> Position
 
 
 def _passed(report: Report) -> bool:
-    return report.verdict == "PASSED" and not any(msgspec.structs.asdict(report.counts).values())
+    return (
+        report.verdict == "PASSED"
+        and report.findings_total == 0
+        and not any(msgspec.structs.asdict(report.counts).values())
+    )
 
 
 def _end(report: Report, at: Position, logs: Logs) -> Position | None:

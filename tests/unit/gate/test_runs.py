@@ -1,17 +1,26 @@
 """The life of a run on a store."""
 
-import pytest
+from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
+from shardrel.canonical import json
 from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.drills.recording_store import RecordingStore
-from shardrel.errors import ErrorCode, NotFoundError, OutcomeUnknownError, RefusedError
+from shardrel.errors import ErrorCode, IntegrityError, NotFoundError, OutcomeUnknownError, RefusedError
 from shardrel.gate import runs
 from shardrel.gate.admit import admit
 from shardrel.gate.fence import advance
-from shardrel.gate.run_records import find_record
+from shardrel.gate.head import read_transition
+from shardrel.gate.run_records import find_record, record_of
 from shardrel.gate.view import read_gate
 from shardrel.records.fence import TombstoneEntry
+from shardrel.records.report import TRANSITION_PAYLOAD
+from shardrel.store.layout import run_key
 from shardrel.store.memory import MemoryStore
+from shardrel.store.objects import get_by_digest, put
+from shardrel.trust.envelope import seal
 from tests.support import gates
 
 ROOT = gates.a_root("one")
@@ -138,3 +147,24 @@ def test_a_run_of_another_gate_is_not_this_gates(store: MemoryStore) -> None:
     with pytest.raises(NotFoundError) as caught:
         runs.show(store, "other", "run-1")
     assert caught.value.code == ErrorCode.GATE_NO_RUN
+
+
+@pytest.mark.parametrize("renewed", [False, True])
+@pytest.mark.parametrize("change", [{"opened_permit": "f" * 64}, {"tombstone_watermark": 9}, {"benchmark_fence": 9}])
+def test_a_record_that_names_a_start_of_somebody_elses_making_is_refused(
+    store: MemoryStore, change: dict[str, Any], renewed: bool
+) -> None:
+    record = runs.start(store, DATASET, "prod", gates.call(), run_id="run-1").record
+    if renewed:
+        close_permits(store)
+    true = read_transition(get_by_digest(store, record.transition))
+    forged = replace(true, effects=replace(true.effects, **change))
+    envelope = seal(json.encode(forged), TRANSITION_PAYLOAD, [gates.key("publisher")])
+    named = put(store, envelope, "application/json")[0].digest
+    fields = {"permit" if name == "opened_permit" else name: value for name, value in change.items()}
+    stored = store.read(run_key("run-1"), max_bytes=1 << 20)
+    assert stored is not None
+    store.swap(run_key("run-1"), json.encode(replace(record, transition=named, **fields)), stored.token)
+    with pytest.raises(IntegrityError) as caught:
+        record_of(store, read_gate(store, DATASET), "run-1")
+    assert caught.value.code == ErrorCode.GATE_HISTORY

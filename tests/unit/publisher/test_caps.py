@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from publisher import caps
+from publisher.gather import _joined
 from shardrel.errors import ErrorCode, InvalidInputError
 from verifier import shard
 
@@ -26,3 +27,11 @@ def test_sample_ids_are_counted_over_all_groups(monkeypatch: pytest.MonkeyPatch)
     assert len(list(caps.ids_within([group, group]))) == 2
     with pytest.raises(InvalidInputError):
         list(caps.ids_within([group, group, group]))
+
+
+def test_more_list_elements_than_offsets_count_are_a_matter_of_more_shards() -> None:
+    half = (1 << 30) + 1
+    chunk = pa.ListArray.from_arrays(pa.array([0, half], pa.int32()), pa.nulls(half))
+    with pytest.raises(InvalidInputError) as caught:
+        _joined(pa.table({"many": pa.chunked_array([chunk, chunk])}))
+    assert caught.value.code == ErrorCode.INPUT_INVALID
