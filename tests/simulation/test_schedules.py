@@ -157,9 +157,7 @@ def as_asked(attempts: list[Attempt]) -> list[Asked]:
     return [one(tries) for tries in calls.values()]
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(40), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(40, 500))]
-)
+@pytest.mark.parametrize("seed", [*range(40), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(40, 500))])
 def test_moves_of_three_clients_are_explained(prepared: dict[ObjectKey, bytes], tmp_path: Path, seed: int) -> None:
     clients = {name: [moves("prod"), moves("prod")] for name in ("a", "b", "c")}
     play = Play(prepared, tmp_path).run(clients, seeded(seed), faults=4)
