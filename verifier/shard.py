@@ -25,6 +25,7 @@ from verifier.physical import fits, shard_schema
 from verifier.rows import content_digests
 from verifier.runs import Run, joined_context
 from verifier.schema import content_type
+from verifier.sharding import strays
 from verifier.structure import FlawError, limits, open_file
 from verifier.tally import Spot
 
@@ -257,6 +258,8 @@ def _declared(scan: Scan, shard: Shard, seen: _Seen, run: Run, ordered: Run) -> 
             yield Spot(code=code, subject=shard.id, detail=f"{have} seen, {want} declared")
     if stream != shard.logical_digest:
         yield Spot(code=ErrorCode.LOGICAL_DIGEST, subject=shard.id)
+    if wrong := strays(run.leaves, scan.release.sharding, int(shard.id.split("-")[1])):
+        yield Spot(code=ErrorCode.ROOT_SHARDS, subject=shard.id, count=wrong, detail="members of other shards")
     if tuples.member_set_digest(ordered.leaves) != shard.member_set_digest:
         yield Spot(code=ErrorCode.MEMBER_SET_DIGEST, subject=shard.id)
 

@@ -46,7 +46,8 @@ def test_the_fault_is_answered(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", FORGED)
 def test_nothing_but_the_declared_snapshot_gives_a_forger_away(name: str, tmp_path: Path) -> None:
     outcome = outcome_of(name, a_scratch(tmp_path))
-    assert outcome.found == (outcome.drill.expected,)
+    # What he adds may lie in another shard than its tuple belongs to.
+    assert set(outcome.found) - {ErrorCode.ROOT_SHARDS} == {outcome.drill.expected}
 
 
 def test_an_old_cache_entry_is_set_aside_and_fetched_again(tmp_path: Path) -> None:
