@@ -41,7 +41,7 @@ LARGE = {
     "slow-client-two-fences": Bounds(roots=1, known=1, generations=1, policies=0, heads=0),
     "slow-client-new-policy": Bounds(roots=1, known=1, generations=1, benchmarks=0, heads=0),
     "slow-client-two-roots": Bounds(generations=1, benchmarks=0, policies=0, heads=0, runs=0, revocations=0),
-    "slow-client-staged": replace(STAGED, slots=1),
+    "slow-client-staged": replace(STAGED, slots=1, tombstones=1),
     "two-slow-clients": replace(SLOW_CLIENT, slots=2),
     "two-roots-two-fences": Bounds(slots=0, known=1, policies=0, heads=0),
     "two-aliases-two-runs": replace(CHECKPOINTS, aliases=2, runs=2, heads=1, tombstones=2),
