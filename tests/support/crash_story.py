@@ -133,8 +133,17 @@ def _effects(entries: list[LogEntry]) -> list[str]:
 
 
 def _reported(reports: Any) -> list[Any]:
-    """What was reported, however often: a verification that is run again signs again."""
-    return sorted({(seen.report.kind, seen.report.verdict, seen.report.tombstones.last) for seen in reports})
+    """What was reported, however often: a verification that is run again signs again.
+
+    A re-check whose report had landed finds no entry left and says so, which adds nothing.
+    """
+    return sorted(
+        {
+            (seen.report.kind, seen.report.verdict, seen.report.tombstones.last)
+            for seen in reports
+            if seen.report.kind == "full" or seen.report.tombstones.last or seen.report.benchmarks.last
+        }
+    )
 
 
 def _plain(text: str, permits: Any) -> Any:
