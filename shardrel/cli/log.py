@@ -43,9 +43,13 @@ def _saved(path: Path) -> list[str]:
     import msgspec
 
     try:
-        transitions = msgspec.json.decode(path.read_bytes(), type=dict[str, list[dict[str, Any]]])["transitions"]
+        data = path.read_bytes()
+    except OSError as err:
+        raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, f"{path} can't be read", path=str(path)) from err
+    try:
+        transitions = msgspec.json.decode(data, type=dict[str, list[dict[str, Any]]])["transitions"]
         return [str(transition["digest"]) for transition in transitions]
-    except (OSError, msgspec.DecodeError, KeyError) as err:
+    except (msgspec.DecodeError, UnicodeError, KeyError) as err:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} is no output of log --json", path=str(path)) from err
 
 

@@ -151,6 +151,7 @@ def test_fence_status_and_log(shardrel: Command, root: str) -> None:
     assert state["candidates"] == {root: "ADMITTED"}
     history = shardrel("log")
     Path("before.json").write_text(json.dumps(history))
+    assert shardrel.code("log", "--against", "nowhere.json", status=2) == "input.no-such-file"
     assert shardrel("log", "--against", "before.json")["transitions"] == history["transitions"]
     history["transitions"].append({**history["transitions"][-1], "digest": "sha256:" + "0" * 64})
     Path("before.json").write_text(json.dumps(history))
