@@ -158,6 +158,11 @@ def test_fence_status_and_log(shardrel: Command, root: str) -> None:
     assert shardrel.code("log", "--against", "before.json") == "gate.history-broken"
 
 
+def test_nothing_in_use_has_all_counts(shardrel: Command, root: str) -> None:
+    checked = shardrel("verify", "--in-use")
+    assert (checked["verdict"], checked["counts"]["tombstoneHits"], len(checked["counts"])) == ("PASSED", 0, 8)
+
+
 def test_a_staged_advance_stalls_nobody(shardrel: Command, root: str) -> None:
     shardrel("admit", root, "--alias", "prod")
     run = shardrel("run", "start", "--alias", "prod", "--run-id", "busy")
