@@ -3,7 +3,7 @@
 Source: schemas/SPEC.md#member-index
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shardrel.digest import Digest
+from shardrel.digest import Digest, to_digest
 from shardrel.membership.columns import Digests, fixed_digests, plain
 from shardrel.records.descriptor import PARQUET
 from shardrel.records.snapshot import MemberIndex, Part
@@ -49,9 +49,14 @@ def put_parts(store: Store, table: Any) -> tuple[Part, ...]:
     return tuple(_put_part(store, part, data) for part, data in _parts(table))
 
 
-def member_index(parts: tuple[Part, ...], ordered_root: Digest) -> MemberIndex:
-    """The record that lists the parts."""
-    return MemberIndex(ordered_member_tuple_root=ordered_root, parts=parts, records=sum(part.records for part in parts))
+def member_index(parts: tuple[Part, ...], ordered_root: Digest, block_roots: Sequence[bytes]) -> MemberIndex:
+    """The record that lists the parts, and the blocks of the ordered tree."""
+    return MemberIndex(
+        ordered_member_tuple_root=ordered_root,
+        block_roots=tuple(map(to_digest, block_roots)),
+        parts=parts,
+        records=sum(part.records for part in parts),
+    )
 
 
 def encode_part(table: Any) -> Any:

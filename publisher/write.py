@@ -68,11 +68,10 @@ def write(
         compression=options.compression,
     )
     shards = _shards(store, encoder, options, pool, progress)
-    root = ordered_root(
-        tree.result(), staged.records, declared.snapshot.tombstone_watermark, declared.snapshot.benchmark_fence
-    )
+    stream, snapshot = tree.result(), declared.snapshot
+    root = ordered_root(stream.root(), staged.records, snapshot.tombstone_watermark, snapshot.benchmark_fence)
     found = tuple(part for some in parts for part in some.result())
-    index = put_record(store, member_index(found, to_digest(root)))
+    index = put_record(store, member_index(found, to_digest(root), stream.block_roots()))
     written = Written(
         shards=[one.shard for one in shards],
         splits=staged.splits,
@@ -82,14 +81,14 @@ def write(
         compression=options.compression,
         sharding=sharding,
     )
-    return release_of(declared.snapshot, written), sum(one.already_present for one in shards)
+    return release_of(snapshot, written), sum(one.already_present for one in shards)
 
 
-def _tree(staged: Staged, ordered: Sequence[Range]) -> bytes:
+def _tree(staged: Staged, ordered: Sequence[Range]) -> MerkleStream:
     stream = MerkleStream()
     for part in ordered:
         stream.append(rows_of(staged.leaves, part.records))
-    return stream.root()
+    return stream
 
 
 def _columns(scattered: Scattered, placement: Placement) -> tuple[ColumnEncoding, ...]:

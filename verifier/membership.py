@@ -1,10 +1,10 @@
 """Membership of a release against its snapshot, range by range. Source: schemas/SPEC.md#verification (4, 5, 9)"""
 
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from shardrel.canonical.sha import Bytes32
-from shardrel.digest import Digest
 from shardrel.errors import ErrorCode
 from shardrel.records.release import Release
 from shardrel.records.snapshot import MemberIndex, Snapshot
@@ -53,11 +53,11 @@ def borders_of(snapshot: Snapshot) -> list[str]:
     return [part.last_sample_id or "" for part in snapshot.parts]
 
 
-def compare_all(membership: Membership, pool: Executor, window: int, tally: Tally) -> Digest | None:
+def compare_all(membership: Membership, pool: Executor, window: int, tally: Tally) -> OrderedTree:
     """Compare range after range, in parallel, and grow the ordered tree in order.
 
     Returns:
-        The ordered root of what was seen; None when nothing was.
+        The tree over what was seen.
     """
     tree = OrderedTree()
 
@@ -68,10 +68,18 @@ def compare_all(membership: Membership, pool: Executor, window: int, tally: Tall
 
     for leaves in in_order(pool, work, range(membership.runs.ranges), window):
         tree.append(leaves)
-    if not tree.count:
-        return None
-    release = membership.release
-    return tree.ordered_root(release.tombstone_watermark, release.benchmark_fence)
+    return tree
+
+
+def tree_spots(membership: Membership, root: str, tree: OrderedTree) -> Iterator[Spot]:
+    """The ordered root, and the blocks that the member index cuts the tree into."""
+    release, index = membership.release, membership.index
+    fences = release.tombstone_watermark, release.benchmark_fence
+    if not tree.count or tree.ordered_root(*fences) != release.ordered_member_tuple_root:
+        yield Spot(code=ErrorCode.ORDERED_ROOT, subject=root)
+    if index is not None and index.block_roots != tree.block_roots():
+        subject = release.objects.member_index.digest
+        yield Spot(code=ErrorCode.MEMBER_INDEX, subject=subject, detail="its block roots are not those of the tree")
 
 
 def compare_range(membership: Membership, number: int) -> Compared:

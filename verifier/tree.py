@@ -5,6 +5,8 @@ import numpy as np
 from shardrel.canonical.sha import Bytes32, fixed_rows, sha256_rows
 from shardrel.digest import Digest, Domain, domain_hash, to_digest, u64
 
+# A block of the member index: the leaves under one node of this level.
+_BLOCK_LEVEL = 16
 _NODE = np.frombuffer(Domain.NODE.value, np.uint8)
 
 
@@ -13,6 +15,7 @@ class OrderedTree:
 
     def __init__(self) -> None:
         self._pending: list[Bytes32 | None] = []
+        self._blocks: list[bytes] = []
         self.count = 0
 
     def append(self, leaves: Bytes32) -> None:
@@ -20,6 +23,8 @@ class OrderedTree:
         self.count += len(leaves)
         level, nodes = 0, leaves
         while len(nodes):
+            if level == _BLOCK_LEVEL:
+                self._blocks += [node.tobytes() for node in nodes]
             if level == len(self._pending):
                 self._pending.append(None)
             waiting = self._pending[level]
@@ -32,16 +37,25 @@ class OrderedTree:
 
     def head(self) -> bytes:
         """Hash of the tree over everything appended so far; at least one leaf."""
-        waiting = [node.tobytes() for node in self._pending if node is not None]
-        right = waiting[0]
-        for left in waiting[1:]:
-            right = domain_hash(Domain.NODE, left, right)
-        return right
+        return _joined([node.tobytes() for node in self._pending if node is not None])
+
+    def block_roots(self) -> tuple[Digest, ...]:
+        """Hash of the tree over each started block of 65,536 leaves."""
+        rest = [node.tobytes() for node in self._pending[:_BLOCK_LEVEL] if node is not None]
+        return tuple(map(to_digest, [*self._blocks, _joined(rest)] if rest else self._blocks))
 
     def ordered_root(self, tombstone_watermark: int, benchmark_fence: int) -> Digest:
         """``orderedMemberTupleRoot`` at both watermarks."""
         tail = u64(self.count) + u64(tombstone_watermark) + u64(benchmark_fence)
         return to_digest(domain_hash(Domain.ROOT, self.head(), tail))
+
+
+def _joined(nodes: list[bytes]) -> bytes:
+    """Hash over pending nodes, the lowest and rightmost first."""
+    right = nodes[0]
+    for left in nodes[1:]:
+        right = domain_hash(Domain.NODE, left, right)
+    return right
 
 
 def parents(nodes: Bytes32) -> Bytes32:

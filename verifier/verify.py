@@ -26,7 +26,7 @@ from shardrel.trust.signer import Signer
 from shardrel.trust.statement import statement
 from verifier import fences, manifest
 from verifier.logs import Ends, Logs, Target, fences_of, read_logs
-from verifier.membership import Membership, borders_of, compare_all
+from verifier.membership import Membership, borders_of, compare_all, tree_spots
 from verifier.pool import in_order
 from verifier.provenance import check_provenance
 from verifier.report import Subject, report_of, summary_of
@@ -210,9 +210,9 @@ def _inspect(
         membership = Membership(
             store=store, release=release, snapshot=snapshot, index=index, runs=runs, excluded=excluded
         )
-        ordered_root = compare_all(membership, pool, 2 * world.workers, tally)
-    if splits is not None and ordered_root != release.ordered_member_tuple_root:
-        tally.add([Spot(code=ErrorCode.ORDERED_ROOT, subject=root)])
+        tree = compare_all(membership, pool, 2 * world.workers, tally)
+    if splits is not None:
+        tally.add(tree_spots(membership, root, tree))
 
 
 def _check_records(

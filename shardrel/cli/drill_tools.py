@@ -58,10 +58,13 @@ def _put_index(
 ) -> "Descriptor":
     from publisher.member_index import index_table, member_index, put_parts
     from shardrel.digest import parse_digest
+    from shardrel.membership.merkle import MerkleStream
     from shardrel.store.objects import put_record, unversioned
 
     parts = put_parts(store, index_table(sample_ids, leaves, *places))
-    return unversioned(put_record(store, member_index(parts, parse_digest(ordered_root))))
+    tree = MerkleStream()
+    tree.append(leaves)
+    return unversioned(put_record(store, member_index(parts, parse_digest(ordered_root), tree.block_roots())))
 
 
 def _verify(store: "Store", root: str, view: "GateView", signer: "Signer") -> "Report":

@@ -9,8 +9,11 @@ from shardrel.canonical.sha import Bytes32, fixed_rows, sha256_rows
 from shardrel.digest import Domain, domain_hash, u64
 from shardrel.membership.tuples import member_set_digest
 
-__all__ = ["MerkleStream", "member_set_digest", "ordered_root"]
+__all__ = ["BLOCK_LEAVES", "MerkleStream", "member_set_digest", "ordered_root"]
 
+# Leaves of one block, whose roots the member index holds: a perfect subtree, so the tree is one over block roots.
+BLOCK_LEAVES = 1 << 16
+_BLOCK_LEVEL = 16
 # 80 bytes a pair: 80 MiB of node bytes at a time.
 _PAIRS = 1 << 20
 _NODE = np.frombuffer(Domain.NODE.value, np.uint8)
@@ -21,6 +24,7 @@ class MerkleStream:
 
     def __init__(self) -> None:
         self._pending: list[Bytes32 | None] = []
+        self._blocks: list[Bytes32] = []
         self.count = 0
 
     def append(self, leaves: Bytes32) -> None:
@@ -31,6 +35,8 @@ class MerkleStream:
         while len(nodes):
             if level == len(self._pending):
                 self._pending.append(None)
+            if level == _BLOCK_LEVEL:
+                self._blocks.append(nodes)
             waiting = self._pending[level]
             if waiting is not None:
                 nodes = np.concatenate((waiting, nodes))
@@ -43,13 +49,25 @@ class MerkleStream:
         """Root of the leaves so far, 32 bytes; there has to be one."""
         if not self.count:
             raise ValueError("there is no empty release")
-        node: bytes | None = None
-        for waiting in self._pending:
-            if waiting is not None:
-                left = waiting.tobytes()
-                node = left if node is None else domain_hash(Domain.NODE, left, node)
+        node = _folded(self._pending)
         assert node is not None  # a tree with leaves has a pending node
         return node
+
+    def block_roots(self) -> list[bytes]:
+        """Root of every started block of ``BLOCK_LEAVES`` leaves; the last block may hold fewer."""
+        whole = [root.tobytes() for nodes in self._blocks for root in nodes]
+        rest = _folded(self._pending[:_BLOCK_LEVEL])
+        return whole if rest is None else [*whole, rest]
+
+
+def _folded(pending: list[Bytes32 | None]) -> bytes | None:
+    """Root over the nodes that wait at some lowest levels; None where none does."""
+    node: bytes | None = None
+    for waiting in pending:
+        if waiting is not None:
+            left = waiting.tobytes()
+            node = left if node is None else domain_hash(Domain.NODE, left, node)
+    return node
 
 
 def parents(nodes: Bytes32) -> Bytes32:

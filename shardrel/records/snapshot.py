@@ -58,8 +58,13 @@ class Snapshot(Record, tag_field="schema", tag="training.shard.snapshot.v1", fro
 
 
 class MemberIndex(Record, tag_field="schema", tag="training.shard.member-index.v1", frozen=True, kw_only=True):
-    """All tuples of a release in canonical order, each with the shard and the row that hold it."""
+    """All tuples of a release in canonical order, each with the shard and the row that hold it.
+
+    Attributes:
+        block_roots: Root of the tree over each started block of 65,536 leaves, in order.
+    """
 
     ordered_member_tuple_root: DigestField
+    block_roots: Annotated[tuple[DigestField, ...], msgspec.Meta(min_length=1)]
     parts: Annotated[tuple[Part, ...], msgspec.Meta(min_length=1)]
     records: Positive

@@ -285,6 +285,14 @@ def test_member_index_that_names_another_row() -> None:
     assert_only(built.report(), ErrorCode.MEMBER_INDEX)
 
 
+def test_member_index_with_other_blocks_of_the_tree() -> None:
+    built = a_release()
+    index = get_record(built.store, built.release.objects.member_index, MemberIndex)
+    descriptor = unversioned(put_record(built.store, replace(index, block_roots=(*index.block_roots, OTHER))))
+    built.release = replace(built.release, objects=replace(built.release.objects, member_index=descriptor))
+    assert_only(built.report(), ErrorCode.MEMBER_INDEX)
+
+
 def _dropped_shard(release: Release) -> Release:
     return replace(release, shards=release.shards[:1])
 

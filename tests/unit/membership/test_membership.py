@@ -7,12 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from shardrel.digest import to_digest
 from shardrel.membership.columns import Members, concat, from_table
 from shardrel.membership.diff import Difference, difference
-from shardrel.membership.merkle import MerkleStream, ordered_root
+from shardrel.membership.merkle import BLOCK_LEAVES, MerkleStream, ordered_root
 from shardrel.membership.order import canonical_order, range_of
 from shardrel.membership.tuples import member_leaves, member_set_digest
 from tests.support.members import members_of, slow_leaf, slow_tree
+from verifier.tree import OrderedTree
 
 SCHEMA = bytes(range(32))
 
@@ -68,6 +70,21 @@ def test_the_tree_has_the_shape_of_rfc_6962(n: int) -> None:
     stream.append(leaves)
     assert stream.root() == slow_tree([leaf.tobytes() for leaf in leaves])
     assert stream.count == n
+
+
+@pytest.mark.parametrize("n", [1, BLOCK_LEAVES - 1, BLOCK_LEAVES, BLOCK_LEAVES + 1, 2 * BLOCK_LEAVES + 5])
+def test_the_tree_is_one_over_the_roots_of_its_blocks(n: int) -> None:
+    leaves = np.arange(n * 4, dtype="<u8").view(np.uint8).reshape(n, 32)
+    stream = MerkleStream()
+    for at in range(0, n, 40_000):
+        stream.append(leaves[at : at + 40_000])
+    whole = [leaf.tobytes() for leaf in leaves]
+    assert stream.block_roots() == [slow_tree(whole[at : at + BLOCK_LEAVES]) for at in range(0, n, BLOCK_LEAVES)]
+    assert stream.root() == slow_tree(stream.block_roots())
+    again = OrderedTree()
+    again.append(leaves)
+    assert again.block_roots() == tuple(map(to_digest, stream.block_roots()))
+    assert again.head() == stream.root()
 
 
 def test_an_empty_tree_has_no_root() -> None:
