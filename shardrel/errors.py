@@ -11,6 +11,7 @@
     ├── RunFailedError        ranks disagree, are missing or failed               exit 1
     ├── UnavailableError      store or peer does not answer: back off, try again  exit 3
     ├── OutcomeUnknownError   a write may or may not have landed: run it again    exit 4
+    ├── StoppedError          a person stopped it: run it again to go on          exit 130
     └── InternalError         a bug of ours                                       exit 70
 
 Codes are a published, append-only list (``schemas/error-codes.json``); messages are for people
@@ -177,6 +178,7 @@ class ErrorCode(StrEnum):
     STORE_CONTENTION = "store.contention"
     OUTCOME_CREATE = "outcome-unknown.create"
     OUTCOME_SWAP = "outcome-unknown.swap"
+    CALL_INTERRUPTED = "call.interrupted"
     INTERNAL = "internal.bug"
 
 
@@ -242,6 +244,11 @@ class UnavailableError(ShardrelError):
 
 class OutcomeUnknownError(ShardrelError):
     exit_status = 4
+
+
+class StoppedError(ShardrelError):
+    # What shells give to whatever a SIGINT ended: loops and make stop at it.
+    exit_status = 130
 
 
 class InternalError(ShardrelError):

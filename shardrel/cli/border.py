@@ -8,12 +8,10 @@ from collections.abc import Callable
 import typer
 
 from shardrel.cli.output import write_error
-from shardrel.errors import ErrorCode, ShardrelError, UnavailableError
+from shardrel.errors import ErrorCode, ShardrelError, StoppedError, UnavailableError
 
 # Typer keeps its error classes private and moves them around; this is the base of the ones about the call.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
-
-INTERRUPTED = 130
 
 
 def guarded(action: Callable[[], int], *, as_json: bool) -> int:
@@ -24,14 +22,12 @@ def guarded(action: Callable[[], int], *, as_json: bool) -> int:
     try:
         return action()
     except ShardrelError as err:
-        write_error(err.code.value, err.message, err.context, as_json=as_json)
-        _trace_if_asked()
-        return err.exit_status
+        return _refused(err, as_json=as_json)
     except _UsageError as err:
         return _usage(err, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("shardrel: interrupted; the same command goes on where it stopped\n")
-        return INTERRUPTED
+        stopped = StoppedError(ErrorCode.CALL_INTERRUPTED, "interrupted; the same command goes on where it stopped")
+        return _refused(stopped, as_json=as_json)
     except OSError as err:
         # A full disk or a folder without rights: nobody's bug, and the same command may work later.
         reason = os.strerror(err.errno) if err.errno else type(err).__name__
@@ -44,6 +40,12 @@ def guarded(action: Callable[[], int], *, as_json: bool) -> int:
         write_error(ErrorCode.INTERNAL.value, hint, {"type": type(err).__name__}, as_json=as_json)
         _trace_if_asked()
         return 70
+
+
+def _refused(err: ShardrelError, *, as_json: bool) -> int:
+    write_error(err.code.value, err.message, err.context, as_json=as_json)
+    _trace_if_asked()
+    return err.exit_status
 
 
 def _usage(err: Exception, *, as_json: bool) -> int:

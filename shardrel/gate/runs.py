@@ -9,7 +9,9 @@ from shardrel.errors import ErrorCode, RefusedError
 from shardrel.gate.call import Call, perform, settled
 from shardrel.gate.evidence import gather
 from shardrel.gate.facts import Evidence
-from shardrel.gate.operations import Done
+from shardrel.gate.head import broken
+from shardrel.gate.history import walk
+from shardrel.gate.operations import Done, read_done
 from shardrel.gate.pending import operation
 from shardrel.gate.register import submit
 from shardrel.gate.run_records import find_record, record_of, write_record
@@ -30,7 +32,7 @@ class RunView:
 
     Attributes:
         permit: The open permit; None when it is closed or the run has ended.
-        state: ``open`` or ``closed`` by its permit; ``ended``, or how it ended where this call ended it.
+        state: ``open`` or ``closed`` by its permit, else how it ended; ``ended`` where nobody asked how.
         closed: What closed the permit.
         head: The newest admitted checkpoint of an open run.
     """
@@ -102,14 +104,16 @@ def start(
 
 
 def show(store: Store, dataset: str, run_id: str) -> RunView:
-    """The run as the gate has it now.
+    """The run as the gate has it now; of one that has ended, the history tells how.
 
     Raises:
         NotFoundError: ``gate.absent``, ``gate.no-such-run``.
 
     Effects: creates the run record where a crash left none.
     """
-    return _shown(store, read_gate(store, dataset), run_id)
+    view = read_gate(store, dataset)
+    seen = _shown(store, view, run_id)
+    return seen if seen.state != "ended" else replace(seen, state=_outcome(store, view, seen))
 
 
 def renew(store: Store, dataset: str, run_id: str, call: Call) -> RunView:
@@ -223,6 +227,15 @@ def _shown(store: Store, view: GateView, run_id: str) -> RunView:
         head=None if run is None else run.head,
         record=record,
     )
+
+
+def _outcome(store: Store, view: GateView, seen: RunView) -> RunState:
+    started = read_done(store, seen.record.transition).transition.sequence
+    for link in walk(store, view, down_to=started):
+        request = link.transition.request
+        if isinstance(request, EndRun) and request.run == seen.run_id:
+            return request.outcome
+    raise broken("the history does not hold the end of a run that the state lacks", run=seen.run_id)
 
 
 def _open_run(store: Store, view: GateView, run_id: str) -> RunView:

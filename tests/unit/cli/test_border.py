@@ -70,6 +70,8 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 def test_an_interrupt_is_no_bug(stop: BaseException, capsys: pytest.CaptureFixture[str]) -> None:
     assert guarded(raising(stop), as_json=False) == 130
     assert "Traceback" not in capsys.readouterr().err
+    assert guarded(raising(stop), as_json=True) == 130
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == ErrorCode.CALL_INTERRUPTED
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,7 @@ def test_a_run_ends_once(store: MemoryStore) -> None:
     runs.start(store, DATASET, "prod", gates.call(), run_id="run-1")
     assert runs.finish(store, DATASET, "run-1", gates.call(operation_id="op")).state == "finished"
     assert runs.finish(store, DATASET, "run-1", gates.call(operation_id="op")).state == "finished"
-    assert runs.show(store, DATASET, "run-1").state == "ended"
+    assert runs.show(store, DATASET, "run-1").state == "finished"
     for verb in (runs.finish, runs.cancel, runs.renew):
         with pytest.raises(RefusedError) as caught:
             verb(store, DATASET, "run-1", gates.call())
