@@ -19,7 +19,7 @@ from shardrel.records.gate import GateBody, GateState
 from shardrel.records.report import TRANSITION_PAYLOAD
 from shardrel.records.transition import Operation, Request, Transition
 from shardrel.store.layout import gate_key
-from shardrel.store.objects import put
+from shardrel.store.objects import get, put
 from shardrel.store.port import Lost, Store, Unknown, Written
 from shardrel.trust.envelope import seal
 from shardrel.trust.keys import key_id
@@ -102,7 +102,8 @@ def submit(
             # The next walk ends where this one began: a busy gate must not make each try longer than the last.
             unseen = replace(unseen, head=view.state.head)
         accept = _decided(judge, view)
-        state, transition = _next_state(view, dataset, request, accept, intent.operation, signers, recorded_at)
+        policy = _policy_text(store, view, accept)
+        state, transition = _next_state(view, dataset, request, accept, policy, intent.operation, signers, recorded_at)
         if _swap(store, dataset, view, state):
             return Submitted(transition=transition, digest=state.head, body=state.body, repeated=False)
         _pause(attempt)
@@ -117,11 +118,19 @@ def _decided(judge: Judge, view: GateView | None) -> Accept:
     return verdict
 
 
+def _policy_text(store: Store, view: GateView | None, accept: Accept) -> str:
+    """The policy of the next body: nearly always that of this one, which the state holds."""
+    if view is not None and view.body.policy == accept.body.policy:
+        return view.state.policy
+    return get(store, accept.body.policy).decode()
+
+
 def _next_state(
     view: GateView | None,
     dataset: str,
     request: Request,
     accept: Accept,
+    policy: str,
     operation: Operation,
     signers: Sequence[Signer],
     recorded_at: str,
@@ -140,8 +149,8 @@ def _next_state(
         body=digest_of(json.encode(accept.body)),
         recorded_at=recorded_at,
     )
-    envelope = seal(json.encode(transition), TRANSITION_PAYLOAD, signers)
-    return GateState(body=accept.body, head=digest_of(envelope), envelope=envelope.decode()), transition
+    envelope = seal(json.encode(transition), TRANSITION_PAYLOAD, signers).decode()
+    return GateState(body=accept.body, head=digest_of(envelope.encode()), envelope=envelope, policy=policy), transition
 
 
 def _swap(store: Store, dataset: str, view: GateView | None, state: GateState) -> bool:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 from shardrel.canonical import json
+from shardrel.digest import digest_of
 from shardrel.errors import ErrorCode, NotFoundError
-from shardrel.gate.head import check_head, read_transition
+from shardrel.gate.head import broken, check_head, read_transition
 from shardrel.records.gate import GateBody, GateState
 from shardrel.records.policy import Policy
 from shardrel.records.transition import SetPolicy, Transition
@@ -31,7 +32,7 @@ class GateView:
 def read_gate(store: Store, dataset: str) -> GateView:
     """Read the gate and check who made its state.
 
-    Two reads: the state and its policy; a third where the head replaced the policy.
+    One read, which has the policy with it; a second where the head replaced the policy.
 
     Raises:
         NotFoundError: ``gate.absent``.
@@ -52,17 +53,24 @@ def find_gate(store: Store, dataset: str, *, before: GateView | None = None) -> 
     Args:
         store: Where the gate is.
         dataset: Whose gate.
-        before: An earlier view, whose policy is not read again while it stands: its digest names it.
+        before: An earlier view, whose policy is not decoded again while it stands: its digest names it.
     """
     stored = store.read(gate_key(dataset), max_bytes=json.MAX_RECORD_BYTES)
     if stored is None:
         return None
     state = json.decode(stored.data, GateState)
-    if before is not None and before.body.policy == state.body.policy:
-        policy = before.policy
-    else:
-        policy = get_record(store, state.body.policy, Policy)
+    policy = _policy(state, before)
     request = read_transition(state.envelope.encode()).request
     previous = get_record(store, request.previous, Policy) if isinstance(request, SetPolicy) else None
     transition = check_head(state, dataset, policy, previous)
     return GateView(state=state, token=stored.token, policy=policy, transition=transition)
+
+
+def _policy(state: GateState, before: GateView | None) -> Policy:
+    """The policy that the body names; the text beside it counts only where it is that one."""
+    if before is not None and (before.body.policy, before.state.policy) == (state.body.policy, state.policy):
+        return before.policy
+    data = state.policy.encode()
+    if digest_of(data) != state.body.policy.digest:
+        raise broken("the state holds another policy than it names", sequence=state.body.sequence)
+    return json.decode(data, Policy)

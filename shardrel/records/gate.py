@@ -149,8 +149,10 @@ class GateState(Record, tag_field="schema", tag="training.shard.gate-state.v1", 
     Attributes:
         head: Digest of the envelope, under which it is also stored.
         envelope: Its text, so that whoever reads the state can check the signature without another read.
+        policy: The text of the policy that the body names, for the same reason.
     """
 
     body: GateBody
     head: DigestField
     envelope: str
+    policy: str

@@ -213,7 +213,7 @@ def test_a_client_that_does_not_look_for_its_success_is_caught(
     monkeypatch.setattr(register, "find_done", lambda store, view, operation: None)
     caught = 0
     for seed in range(30):
-        play = Play(prepared, tmp_path).run({"a": [moves("prod")], "b": [moves("prod")]}, seeded(seed, 0.3), faults=2)
+        play = Play(prepared, tmp_path).run({"a": [moves("prod")], "b": [moves("prod")]}, seeded(seed, 0.3), faults=6)
         try:
             play.check()
         except NotLinearizableError:

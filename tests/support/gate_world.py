@@ -162,7 +162,7 @@ def beginning(roots: tuple[str, ...], slots: int) -> World:
 
 def view_of(world: World) -> GateView:
     """The gate as a client reads it; the judge looks at body and policy alone."""
-    state = GateState(body=world.body, head="", envelope="")
+    state = GateState(body=world.body, head="", envelope="", policy="")
     return GateView(state=state, token=Token(""), policy=policy_of(world.policy), transition=_NOBODYS)
 
 

@@ -8,6 +8,9 @@ from shardrel.gate.transitions.roles import signing_role
 from shardrel.records.gate import Fence, GateBody
 from shardrel.records.transition import Effects, GateRole, Init, SetPolicy
 
+# The state holds its text, and stays below the bound of a record with everything else full.
+MAX_POLICY_BYTES = 1 << 20
+
 
 def create(body: GateBody | None, request: Init, evidence: Evidence) -> Accept | Refuse:
     """Begin the gate at sequence 1, by the governor of the policy that it begins with."""
@@ -16,6 +19,8 @@ def create(body: GateBody | None, request: Init, evidence: Evidence) -> Accept |
     role = None if evidence.policy is None else signing_role(request, evidence.policy, evidence.signers)
     if role is None:
         return refuse(ErrorCode.TRUST_ROLE, "the governor of the first policy creates the gate")
+    if request.policy.size > MAX_POLICY_BYTES:
+        return _too_large(request)
     empty = Fence(watermark=0, log=None)
     begun = GateBody(
         gate_id=request.gate_id,
@@ -39,4 +44,15 @@ def set_policy(body: GateBody, request: SetPolicy, evidence: Evidence, role: Gat
         return refuse(ErrorCode.GATE_ASSUMPTION, "the gate has another policy than the request takes for the old one")
     if evidence.policy is None or signing_role(request, evidence.policy, evidence.signers) is None:
         return refuse(ErrorCode.TRUST_THRESHOLD, "the governors of the new policy have to sign too")
+    if request.policy.size > MAX_POLICY_BYTES:
+        return _too_large(request)
     return Accept(body=replace(body, policy=request.policy), effects=Effects(), role=role)
+
+
+def _too_large(request: Init | SetPolicy) -> Refuse:
+    return refuse(
+        ErrorCode.GATE_LIMIT,
+        "a policy is larger than a gate holds",
+        bytes=request.policy.size,
+        bound=MAX_POLICY_BYTES,
+    )

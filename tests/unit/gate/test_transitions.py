@@ -6,6 +6,8 @@ from msgspec.structs import replace
 from shardrel.errors import ErrorCode
 from shardrel.gate.facts import Evidence, LogFacts
 from shardrel.gate.transitions.decide import MAX_ENTRIES
+from shardrel.gate.transitions.policy import MAX_POLICY_BYTES
+from shardrel.records.descriptor import RECORD_JSON, Descriptor
 from shardrel.records.gate import GateBody, Head, Publication
 from shardrel.records.policy import Role
 from shardrel.records.transition import (
@@ -345,6 +347,13 @@ def test_a_new_policy_needs_the_governors_of_both() -> None:
     assert accepted(body, request, both).body.policy == request.policy
     stale = replace(request, previous=descriptor("older"))
     assert refused(body, stale, both) == ErrorCode.GATE_ASSUMPTION
+
+
+def test_a_policy_that_a_state_cannot_hold_is_refused() -> None:
+    large = Descriptor(media_type=RECORD_JSON, digest=gates.a_root("large"), size=MAX_POLICY_BYTES + 1)
+    signed = Evidence(signers=ids("admin"), policy=POLICY)
+    assert refused(None, Init(gate_id="g", dataset="d", policy=large), signed) == ErrorCode.GATE_LIMIT
+    assert refused(empty(), SetPolicy(policy=large, previous=empty().policy), signed) == ErrorCode.GATE_LIMIT
 
 
 def test_a_rotation_needs_enough_of_the_old_and_of_the_new_keys() -> None:
