@@ -49,6 +49,7 @@ class ErrorCode(StrEnum):
     INPUT_NOT_NULL = "input.null-not-allowed"
     INPUT_FIELD_LENGTH = "input.tuple-field-length"
     INPUT_TOKENS = "input.token-count"
+    INPUT_RENAME = "input.schema-rename"
 
     # Record schemas.
     SCHEMA_UNSUPPORTED = "schema.unsupported-type"
@@ -77,9 +78,14 @@ class ErrorCode(StrEnum):
     PARQUET_PAGE_CHECKSUM = "parquet.page-checksum"
     PARQUET_PAGE_CHECKSUM_ABSENT = "parquet.page-checksum-absent"
     PARQUET_EXPANSION = "parquet.expansion"
+    PARQUET_PARAMETERS = "parquet.parameters"
     ENCRYPTION_KEY = "encryption.key"
     ENCRYPTION_AAD = "encryption.aad"
     ENCRYPTION_READER = "encryption.reader"
+    ENCRYPTION_KEY_VERSION = "encryption.key-version"
+    ENCRYPTION_WRAPPED_KEY = "encryption.wrapped-key"
+    ENCRYPTION_KEY_CHECK = "encryption.key-check"
+    ENCRYPTION_PLAINTEXT = "encryption.plaintext"
     RECORD_SCHEMA = "record.schema-mismatch"
     RECORD_COUNT = "record.count-mismatch"
     RECORD_ORDER = "record.order"
@@ -111,6 +117,11 @@ class ErrorCode(StrEnum):
     BENCHMARK_HIT = "benchmark.hit"
     PROVENANCE_ABSENT = "provenance.absent"
     PROVENANCE_INVALID = "provenance.invalid"
+    EVOLUTION_MISMATCH = "evolution.report-mismatch"
+    EVOLUTION_NOT_ATTESTED = "evolution.not-attested"
+    EVOLUTION_ABSENT = "evolution.absent"
+    EVOLUTION_PREVIOUS = "evolution.previous-not-admitted"
+    EVOLUTION_CHANGE = "evolution.change-not-allowed"
 
     # Sources against their snapshot.
     SOURCE_MISMATCH = "source.snapshot-mismatch"
@@ -124,6 +135,18 @@ class ErrorCode(StrEnum):
     TRUST_PAYLOAD_TYPE = "trust.payload-type"
     TRUST_ROLE = "trust.role"
     TRUST_KEY_FILE = "trust.key-file"
+    TRUST_PASSPHRASE = "trust.passphrase"
+    TRUST_SIGNER = "trust.signer"
+
+    # Proofs about one sample.
+    PROOF_ROOT = "proof.wrong-root"
+    PROOF_SAMPLE = "proof.other-sample"
+    PROOF_INCOMPLETE = "proof.incomplete"
+    PROOF_POSITION = "proof.position"
+    PROOF_ORDER = "proof.order"
+    PROOF_NODES = "proof.node-count"
+    PROOF_TREE = "proof.tree-mismatch"
+    PROOF_WORDS = "proof.words"
 
     # The gate.
     GATE_ABSENT = "gate.absent"
@@ -176,6 +199,9 @@ class ErrorCode(StrEnum):
     STORE_UNAVAILABLE = "store.unavailable"
     STORE_DENIED = "store.access-denied"
     STORE_CONTENTION = "store.contention"
+    SIGNER_UNAVAILABLE = "signer.unavailable"
+    SIGNER_DENIED = "signer.access-denied"
+    SIGNER_THROTTLED = "signer.throttled"
     OUTCOME_CREATE = "outcome-unknown.create"
     OUTCOME_SWAP = "outcome-unknown.swap"
     CALL_INTERRUPTED = "call.interrupted"

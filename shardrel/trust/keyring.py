@@ -1,19 +1,35 @@
-"""Keyring: a folder of local private keys, a PEM file and a public record each.
+"""Keyring: a folder of local private keys, a PEM file and a public record each. Source: schemas/SPEC.md#keys
 
-``<name>.pem`` is PKCS #8 with mode 0600, ``<name>.pub.json`` the canonical ``PublicKey`` record; the
-folder has mode 0700. Files are created whole or not at all, and never replaced.
+``<name>.pem`` is PKCS #8 with mode 0600, under a passphrase where one was given; ``<name>.pub.json`` is the
+canonical ``PublicKey`` record; the folder has mode 0700. Files are created whole or not at all, and never
+replaced. Who owns them and who else may write there is checked whenever a key is read.
 """
 
-import os
 import re
-import stat
 from pathlib import Path
 
-from shardrel import clock
 from shardrel.canonical import json
 from shardrel.errors import ErrorCode, InvalidInputError, TrustError
 from shardrel.records.policy import PublicKey
-from shardrel.trust.keys import Scheme, SigningKey, check_public, from_pem, generate
+from shardrel.trust.keys import Ask, Scheme, SigningKey, check_public, from_pem, generate, no_passphrase
+from shardrel.trust.private_files import MAX_KEY_FILE, check_folder, create, create_private, own_folder, read_private
+
+__all__ = [
+    "ADMIN",
+    "APPROVER",
+    "DEFAULT_NAMES",
+    "PUBLISHER",
+    "VERIFIER",
+    "create_private",
+    "ensure",
+    "load",
+    "load_file",
+    "load_public_file",
+    "names",
+    "own_folder",
+    "public",
+    "save",
+]
 
 PUBLISHER = "publisher"
 VERIFIER = "verifier"
@@ -22,30 +38,41 @@ ADMIN = "admin"
 DEFAULT_NAMES = (PUBLISHER, VERIFIER, APPROVER, ADMIN)
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_MAX_KEY_FILE = 64 * 1024
 
 
 def save(folder: Path, key: SigningKey, *, passphrase: bytes | None = None) -> None:
     """Store a key pair under its name.
 
     Raises:
-        InvalidInputError: ``input.key`` for a bad name, or when another key has it.
+        InvalidInputError: ``input.key`` for a bad name or an empty passphrase, or when another key has the name.
         TrustError: ``trust.key-file`` when the folder is not a private one.
 
     Effects: creates the folder, then the private file, then the public one; a crash leaves a prefix
         of them, and ``public`` derives the last again.
     """
     _check_name(key.name)
-    _own_folder(folder)
-    if not _create(folder / f"{key.name}.pem", key.to_pem(passphrase), 0o600):
+    own_folder(folder)
+    if not create_private(folder / f"{key.name}.pem", key.to_pem(passphrase)):
         raise InvalidInputError(
             ErrorCode.INPUT_KEY, "there is a key of this name; keys are never replaced", key=key.name
         )
-    _create(folder / f"{key.name}.pub.json", json.encode(key.public), 0o644)
+    create(folder / f"{key.name}.pub.json", json.encode(key.public), 0o644)
 
 
-def ensure(folder: Path, names: tuple[str, ...] = DEFAULT_NAMES, scheme: Scheme = "ed25519") -> dict[str, PublicKey]:
+def ensure(
+    folder: Path,
+    names: tuple[str, ...] = DEFAULT_NAMES,
+    scheme: Scheme = "ed25519",
+    *,
+    passphrase: bytes | None = None,
+) -> dict[str, PublicKey]:
     """Make the keys that are not there yet; twice is harmless.
+
+    Args:
+        folder: Where keys are kept.
+        names: Of the keys.
+        scheme: Kind of those that are made.
+        passphrase: Of those that are made; None protects them by the file's mode alone.
 
     Returns:
         The public keys by name.
@@ -53,18 +80,19 @@ def ensure(folder: Path, names: tuple[str, ...] = DEFAULT_NAMES, scheme: Scheme 
     for name in names:
         _check_name(name)
         if not (folder / f"{name}.pem").exists():
-            _save_unless_raced(folder, generate(name, scheme))
-    return {name: public(folder, name) for name in names}
+            _save_unless_raced(folder, generate(name, scheme), passphrase)
+    return {name: public(folder, name, ask=lambda _: passphrase) for name in names}
 
 
-def load(folder: Path, name: str, *, passphrase: bytes | None = None) -> SigningKey:
+def load(folder: Path, name: str, *, ask: Ask = no_passphrase) -> SigningKey:
     """The private key of this name.
 
     Raises:
         InvalidInputError: ``input.key`` when there is none.
-        TrustError: ``trust.key-file`` when others may read it, it is not a key, or another public key lies beside it.
+        TrustError: ``trust.key-file`` when others may read it or write beside it, it is not a key, or another
+            public key lies beside it; ``trust.passphrase``.
     """
-    key = load_file(folder / f"{_check_name(name)}.pem", passphrase=passphrase)
+    key = load_file(folder / f"{_check_name(name)}.pem", ask=ask)
     beside = folder / f"{name}.pub.json"
     if beside.exists() and load_public_file(beside).public != key.public.public:
         raise TrustError(
@@ -73,28 +101,30 @@ def load(folder: Path, name: str, *, passphrase: bytes | None = None) -> Signing
     return key
 
 
-def load_file(path: Path, *, passphrase: bytes | None = None) -> SigningKey:
+def load_file(path: Path, *, ask: Ask = no_passphrase) -> SigningKey:
     """The private key in a PEM file; its name is that of the file.
 
     Raises:
         InvalidInputError: ``input.key`` when there is no such file.
-        TrustError: ``trust.key-file`` when others may read it, or it is not a key.
+        TrustError: ``trust.key-file`` when others may read it or write beside it, or it is not a key;
+            ``trust.passphrase``.
     """
-    return from_pem(_check_name(path.stem), _read_private(path), passphrase)
+    return from_pem(_check_name(path.stem), read_private(path), ask)
 
 
-def public(folder: Path, name: str) -> PublicKey:
+def public(folder: Path, name: str, *, ask: Ask = no_passphrase) -> PublicKey:
     """The public key of this name, from its record, or derived where a crash left none.
 
     Raises:
         InvalidInputError: ``input.key`` when there is no such key.
-        TrustError: ``trust.key-file``.
+        TrustError: ``trust.key-file``, also where others may put a record there; ``trust.passphrase``.
         FormatError: when the public file is not a record.
     """
     path = folder / f"{_check_name(name)}.pub.json"
+    check_folder(folder)
     if not path.exists():
-        key = load(folder, name).public
-        _create(path, json.encode(key), 0o644)
+        key = load(folder, name, ask=ask).public
+        create(path, json.encode(key), 0o644)
         return key
     return load_public_file(path)
 
@@ -104,13 +134,14 @@ def load_public_file(path: Path) -> PublicKey:
 
     Raises:
         InvalidInputError: ``input.key``.
-        FormatError: ``format.not-a-record``, ``format.not-canonical``.
+        FormatError: ``format.not-a-record``, ``format.not-canonical``, ``format.too-large``.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MAX_KEY_FILE + 1)
     except OSError as err:
         raise InvalidInputError(ErrorCode.INPUT_KEY, "there is no such public key", key=path.name) from err
-    return check_public(json.decode(data, PublicKey, max_bytes=_MAX_KEY_FILE))
+    return check_public(json.decode(data, PublicKey, max_bytes=MAX_KEY_FILE))
 
 
 def names(folder: Path) -> list[str]:
@@ -124,59 +155,9 @@ def _check_name(name: str) -> str:
     return name
 
 
-def _save_unless_raced(folder: Path, key: SigningKey) -> None:
+def _save_unless_raced(folder: Path, key: SigningKey, passphrase: bytes | None) -> None:
     try:
-        save(folder, key)
+        save(folder, key, passphrase=passphrase)
     except InvalidInputError:
         if not (folder / f"{key.name}.pem").exists():
             raise
-
-
-def _own_folder(folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if stat.S_IMODE(folder.stat().st_mode) & 0o022:
-        raise TrustError(ErrorCode.TRUST_KEY_FILE, "others may write to the folder of keys; chmod 700 it")
-
-
-def _create(path: Path, data: bytes, mode: int) -> bool:
-    """Create the file whole and durable, or find that it exists."""
-    scratch = path.with_name(f".{path.name}.{clock.fresh_id()}")
-    handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(scratch, path)
-    except FileExistsError:
-        return False
-    finally:
-        os.unlink(scratch)
-    _sync_folder(path.parent)
-    return True
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _read_private(path: Path) -> bytes:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError as err:
-        raise InvalidInputError(ErrorCode.INPUT_KEY, "there is no such private key", key=path.stem) from err
-    except OSError as err:
-        raise TrustError(ErrorCode.TRUST_KEY_FILE, "the private key file cannot be opened", key=path.stem) from err
-    with os.fdopen(handle, "rb") as file:
-        about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode) or about.st_mode & 0o077:
-            raise TrustError(
-                ErrorCode.TRUST_KEY_FILE,
-                "a private key is a plain file that only its owner may read; chmod 600 it",
-                key=path.stem,
-            )
-        return file.read(_MAX_KEY_FILE)

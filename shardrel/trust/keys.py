@@ -6,6 +6,7 @@ twice.
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
@@ -19,9 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import (
 from cryptography.hazmat.primitives.asymmetric.ec import generate_private_key as generate_ecdsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
     Encoding,
-    KeySerializationEncryption,
     NoEncryption,
     PrivateFormat,
     PublicFormat,
@@ -31,10 +30,15 @@ from cryptography.hazmat.primitives.serialization import (
 from securesystemslib.exceptions import UnverifiedSignatureError, VerificationError
 from securesystemslib.signer import CryptoSigner, Signature, SSlibKey  # type: ignore[attr-defined]
 
+from shardrel import clock
 from shardrel.errors import ErrorCode, InvalidInputError, TrustError
 from shardrel.records.policy import PublicKey
+from shardrel.trust.sealed_key import is_sealed, seal_pkcs8
 
 Scheme = Literal["ed25519", "ecdsa-sha2-nistp256"]
+Ask = Callable[[str], bytes | None]
+"""Gives the passphrase of a key by its name, or none; asked only where a key has one."""
+
 _Private = Ed25519PrivateKey | EllipticCurvePrivateKey
 
 
@@ -57,8 +61,11 @@ class SigningKey:
 
     def to_pem(self, passphrase: bytes | None = None) -> bytes:
         """PKCS #8 in PEM, encrypted where a passphrase is given."""
-        encryption: KeySerializationEncryption = BestAvailableEncryption(passphrase) if passphrase else NoEncryption()
-        return self.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+        if passphrase is None:
+            return self.private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        der = self.private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+        salt, vector = bytes.fromhex(clock.fresh_id()), bytes.fromhex(clock.fresh_id())
+        return seal_pkcs8(der, check_passphrase(passphrase), salt, vector)
 
 
 def generate(name: str, scheme: Scheme = "ed25519") -> SigningKey:
@@ -67,19 +74,40 @@ def generate(name: str, scheme: Scheme = "ed25519") -> SigningKey:
     return _signing_key(name, private)
 
 
-def from_pem(name: str, pem: bytes, passphrase: bytes | None = None) -> SigningKey:
+def no_passphrase(_: str) -> bytes | None:
+    """Nobody is there to be asked."""
+    return None
+
+
+def check_passphrase(passphrase: bytes) -> bytes:
+    """Check that a passphrase can protect anything.
+
+    Raises:
+        InvalidInputError: ``input.key``.
+    """
+    if not passphrase.strip():
+        raise InvalidInputError(ErrorCode.INPUT_KEY, "a passphrase is not empty")
+    return passphrase
+
+
+def from_pem(name: str, pem: bytes, ask: Ask = no_passphrase) -> SigningKey:
     """Read a private key.
 
     Raises:
-        TrustError: ``trust.key-file`` when it cannot be read, or is of another kind.
+        TrustError: ``trust.key-file`` when it cannot be read, or is of another kind; ``trust.passphrase``
+            when it has a passphrase and none, or another one, was given.
     """
+    sealed = is_sealed(pem)
+    passphrase = ask(name) if sealed else None
+    if sealed and not passphrase:
+        raise TrustError(ErrorCode.TRUST_PASSPHRASE, "the private key has a passphrase, and none was given", key=name)
     try:
         private = load_pem_private_key(pem, passphrase)
     except (ValueError, TypeError, UnsupportedAlgorithm) as err:
+        if sealed:
+            raise TrustError(ErrorCode.TRUST_PASSPHRASE, "the passphrase does not open this key", key=name) from err
         raise TrustError(
-            ErrorCode.TRUST_KEY_FILE,
-            "the private key cannot be read (PEM, PKCS #8; is the passphrase right?)",
-            key=name,
+            ErrorCode.TRUST_KEY_FILE, "the private key cannot be read; it is PKCS #8 in PEM", key=name
         ) from err
     if not isinstance(private, Ed25519PrivateKey | EllipticCurvePrivateKey):
         raise TrustError(ErrorCode.TRUST_KEY_FILE, "a key is Ed25519 or ECDSA on P-256", key=name)

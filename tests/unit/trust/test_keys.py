@@ -1,18 +1,22 @@
 """Keys and the folder that keeps them."""
 
+import base64
+import os
 from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
     PublicFormat,
     load_der_public_key,
+    load_pem_private_key,
 )
 
-from shardrel.errors import ErrorCode, InvalidInputError, TrustError
+from shardrel.errors import ErrorCode, FormatError, InvalidInputError, TrustError
 from shardrel.records.policy import PublicKey
 from shardrel.trust import keyring
 from shardrel.trust.keys import Scheme, check_public, from_pem, generate, key_id, verifies
@@ -99,6 +103,38 @@ def test_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
         keyring.ensure(folder)
 
 
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
+def test_a_folder_that_others_may_write_is_refused_whenever_a_key_is_read(tmp_path: Path, mode: int) -> None:
+    """Whoever may write there may put a key of his own in place of a private or a public one."""
+    folder = tmp_path / "keys"
+    keyring.ensure(folder, ("one",))
+    folder.chmod(mode)
+    for read in (
+        lambda: keyring.load(folder, "one"),
+        lambda: keyring.load_file(folder / "one.pem"),
+        lambda: keyring.public(folder, "one"),
+    ):
+        with pytest.raises(TrustError) as caught:
+            read()
+        assert caught.value.code == ErrorCode.TRUST_KEY_FILE
+    folder.chmod(0o755)
+    assert keyring.load(folder, "one").name == "one"
+
+
+@pytest.mark.parametrize("given_away", ["one.pem", "."])
+def test_a_key_or_a_folder_that_somebody_else_owns_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given_away: str
+) -> None:
+    folder = tmp_path / "keys"
+    keyring.ensure(folder, ("one",))
+    if os.geteuid() == 0:
+        os.chown(folder / given_away, 4243, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    with pytest.raises(TrustError) as caught:
+        keyring.load(folder, "one")
+    assert caught.value.code == ErrorCode.TRUST_KEY_FILE
+
+
 def test_a_private_key_beside_another_public_key_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "keys"
     keyring.ensure(folder, ("one", "two"))
@@ -118,14 +154,90 @@ def test_a_linked_private_key_is_refused(tmp_path: Path) -> None:
         keyring.load_file(tmp_path / "two.pem")
 
 
-def test_a_passphrase_is_needed_and_has_to_be_right(tmp_path: Path) -> None:
-    key = generate("one")
-    keyring.save(tmp_path / "keys", key, passphrase=b"open")
-    assert keyring.load(tmp_path / "keys", "one", passphrase=b"open").public == key.public
-    for wrong in (None, b"shut"):
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_passphrase_is_needed_and_has_to_be_right(tmp_path: Path, scheme: Scheme) -> None:
+    key = generate("one", scheme)
+    keyring.save(tmp_path / "keys", key, passphrase=b"open sesame")
+    asked: list[str] = []
+
+    def ask(name: str) -> bytes:
+        asked.append(name)
+        return b"open sesame"
+
+    assert keyring.load(tmp_path / "keys", "one", ask=ask).public == key.public
+    assert asked == ["one"]
+    for wrong in (None, b"", b"shut"):
         with pytest.raises(TrustError) as caught:
-            keyring.load(tmp_path / "keys", "one", passphrase=wrong)
-        assert caught.value.code == ErrorCode.TRUST_KEY_FILE
+            keyring.load(tmp_path / "keys", "one", ask=lambda _, given=wrong: given)
+        assert caught.value.code == ErrorCode.TRUST_PASSPHRASE
+
+
+def test_nobody_is_asked_for_a_passphrase_that_there_is_not(tmp_path: Path) -> None:
+    keyring.save(tmp_path / "keys", generate("one"))
+
+    def ask(name: str) -> bytes:
+        raise AssertionError(name)
+
+    assert keyring.load(tmp_path / "keys", "one", ask=ask).name == "one"
+
+
+@pytest.mark.parametrize("passphrase", [b"", b" ", b"\n"])
+def test_an_empty_passphrase_protects_nothing(tmp_path: Path, passphrase: bytes) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        keyring.save(tmp_path / "keys", generate("one"), passphrase=passphrase)
+    assert caught.value.code == ErrorCode.INPUT_KEY
+
+
+def test_a_key_under_a_passphrase_is_pkcs8_as_others_read_it() -> None:
+    key = generate("one")
+    pem = key.to_pem(b"open sesame")
+    private = load_pem_private_key(pem, b"open sesame")
+    assert isinstance(private, Ed25519PrivateKey)
+    assert private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo).hex() == key.public.public
+    with pytest.raises(TypeError):
+        load_pem_private_key(pem, None)
+    # PBKDF2 with the number of rounds that the page on trust names, and AES-256-CBC.
+    der = base64.b64decode(b"".join(pem.splitlines()[1:-1]))
+    for part in ("06092a864886f70d01050c", "0203" + f"{600_000:06x}", "060960864801650304012a"):
+        assert bytes.fromhex(part) in der
+    assert pem != key.to_pem(b"open sesame")
+
+
+def test_a_damaged_key_file_is_no_question_of_passphrases(tmp_path: Path) -> None:
+    folder = tmp_path / "keys"
+    keyring.ensure(folder, ("one",))
+    (folder / "one.pem").write_bytes(b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
+    with pytest.raises(TrustError) as caught:
+        keyring.load(folder, "one")
+    assert caught.value.code == ErrorCode.TRUST_KEY_FILE
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"name":"one"}', "[1]", '{"name":"one","public":"zz","scheme":"ed25519"}'])
+def test_a_public_record_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "keys"
+    keyring.ensure(folder, ("one",))
+    (folder / "one.pub.json").write_text(text)
+    with pytest.raises(FormatError):
+        keyring.public(folder, "one")
+
+
+def test_a_public_record_without_end_is_not_read_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "one.pub.json"
+    path.write_bytes(b" " * (1 << 20))
+    with pytest.raises(FormatError) as caught:
+        keyring.load_public_file(path)
+    assert caught.value.code == ErrorCode.FORMAT_TOO_LARGE
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_a_private_key_is_a_plain_file(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "keys"
+    folder.mkdir(mode=0o700)
+    path = folder / "one.pem"
+    path.mkdir(mode=0o700) if kind == "folder" else os.mkfifo(path, 0o600)
+    with pytest.raises(TrustError) as caught:
+        keyring.load(folder, "one")
+    assert caught.value.code == ErrorCode.TRUST_KEY_FILE
 
 
 def test_a_missing_key_is_the_callers_mistake(tmp_path: Path) -> None:
