@@ -8,17 +8,11 @@ from typing import Annotated, Literal
 import msgspec
 
 from shardrel.records.descriptor import Descriptor, MediaType, ObjectVersion
+from shardrel.records.encryption import Encryption, ShardKey
 from shardrel.records.fields import Count, DigestField, Name, Positive, Record
 from shardrel.records.snapshot import SplitTotals
 
 ShardId = Annotated[str, msgspec.Meta(pattern="^shard-[0-9]{5,9}-of-[0-9]{5,9}$")]
-
-
-class ShardKey(Record, frozen=True, kw_only=True):
-    """The wrapped data key of an encrypted shard and a value that tells whether it unwrapped well."""
-
-    wrapped: str
-    check: str
 
 
 class Shard(Record, frozen=True, kw_only=True):
@@ -92,14 +86,6 @@ class Sharding(Record, frozen=True, kw_only=True):
     shards: Positive
     seed: Count
     sort_key: Literal["member-tuple.v1"]
-
-
-class Encryption(Record, frozen=True, kw_only=True):
-    """Parquet Modular Encryption of the shards."""
-
-    scheme: Literal["parquet-modular-encryption.v1"]
-    key_version: str
-    key_fingerprint: DigestField
 
 
 class Objects(Record, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from shardrel.drills.forge import parquet_bytes
 from shardrel.errors import ErrorCode
-from shardrel.records.release import Encryption, ShardKey
+from shardrel.records.encryption import Encryption, ShardKey
 from shardrel.store.objects import put_record
 from tests.support.release_builder import Built, a_release, codes
 
@@ -59,6 +59,8 @@ def test_an_encrypted_shard_is_a_finding_of_a_verifier_that_cannot_read_it() -> 
     built.declare(0, replace(built.release.shards[0], key=ShardKey(wrapped="00", check="00")))
     assert ErrorCode.ENCRYPTION_READER in codes(built.report())
     built = a_release()
-    scheme = Encryption(scheme="parquet-modular-encryption.v1", key_version="1", key_fingerprint=built.root)
+    scheme = Encryption(
+        scheme="parquet-modular-encryption.v1", key_version="1", key_fingerprint=built.root, parts_key=None
+    )
     built.release = replace(built.release, encryption=scheme)
     assert ErrorCode.ENCRYPTION_READER in codes(built.report())
