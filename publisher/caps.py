@@ -11,9 +11,11 @@ MAX_STORED = 2 << 30
 MAX_LOGICAL = 4 << 30
 MAX_RECORDS = 1 << 24
 MAX_IDS = 1 << 30
+# So much of a row group keeps its pages, one of each column, within what a verifier takes into memory.
+MAX_GROUP = 1 << 30
 
 
-def within(name: str, value: int, most: int) -> None:
+def within(name: str, value: int, most: int, advice: str = "publish with more shards") -> None:
     """Refuse what passes a cap.
 
     Raises:
@@ -21,12 +23,12 @@ def within(name: str, value: int, most: int) -> None:
     """
     if value > most:
         raise InvalidInputError(
-            ErrorCode.INPUT_INVALID, f"a shard would have {value} {name}, at most are {most}: publish with more shards"
+            ErrorCode.INPUT_INVALID, f"a shard would have {value} {name}, at most are {most}: {advice}"
         )
 
 
-def ids_within(groups: Iterable[Any]) -> Iterator[Any]:
-    """The groups of a shard, whose sample ids, in the first column, are within their cap.
+def groups_within(groups: Iterable[Any]) -> Iterator[Any]:
+    """The row groups of a shard, each within its cap, and their sample ids, in the first column, within theirs.
 
     Raises:
         InvalidInputError: ``input.invalid``.
@@ -35,4 +37,5 @@ def ids_within(groups: Iterable[Any]) -> Iterator[Any]:
     for group in groups:
         total += pc.sum(pc.binary_length(group.column(0))).as_py() or 0
         within("bytes of sample ids", total, MAX_IDS)
+        within("bytes in a row group", group.nbytes, MAX_GROUP, "publish with more shards, or cut the records")
         yield group

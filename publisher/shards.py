@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from publisher.caps import MAX_LOGICAL, MAX_RECORDS, MAX_STORED, ids_within, within
+from publisher.caps import MAX_LOGICAL, MAX_RECORDS, MAX_STORED, groups_within, within
 from publisher.encode import encode_shard
 from publisher.gather import row_groups
 from publisher.partition import shard_id
@@ -71,7 +71,7 @@ class ShardEncoder:
         within("logical bytes", logical_bytes, MAX_LOGICAL)
         groups = row_groups(self.scattered, number, records, self.serializer.row_group_records)
         digests = rows_of(self.staged.digests, records).reshape(-1).data
-        data = memoryview(encode_shard(ids_within(groups), self.serializer, self.compression))
+        data = memoryview(encode_shard(groups_within(groups), self.serializer, self.compression))
         within("stored bytes", len(data), MAX_STORED)
         return EncodedShard(
             data=data,

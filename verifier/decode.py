@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from shardrel.errors import ErrorCode
 from shardrel.sources.indices import has_dictionary, in_bounds
 from verifier.layout import weight
-from verifier.structure import FlawError
+from verifier.structure import FlawError, Opened
 
 BATCH_BYTES = 32 * 1024 * 1024
 BATCH_RECORDS = 262_144
@@ -17,7 +17,7 @@ BATCH_RECORDS = 262_144
 SLACK_BYTES = 16 * 1024 * 1024
 
 
-def batches(data: bytes, file: Any, *, unfolded_bytes: int) -> Iterator[pa.RecordBatch]:
+def batches(data: bytes, file: Opened, *, unfolded_bytes: int) -> Iterator[pa.RecordBatch]:
     """Decode an object that ``structure.open_file`` has passed.
 
     Byte columns with dictionary pages are read as dictionaries, so that a small dictionary of huge values

@@ -13,7 +13,7 @@ from typing import Any
 MAX_DEPTH = 8
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _STRUCT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12
 _NUMBERS = frozenset((_I16, _I32, _I64))
-_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
+DATA_PAGE, DICTIONARY_PAGE, DATA_PAGE_V2 = 0, 2, 3
 _FRONT_CODED = 7
 
 
@@ -26,18 +26,29 @@ class Page:
     """One page; ``start`` is where its compressed bytes begin.
 
     Attributes:
+        kind: Type of the page, as the format numbers it.
         values: Values that it declares, nulls included; 0 for a dictionary page.
-        front_coded: Its values are written as what differs from the one before (DELTA_BYTE_ARRAY).
+        encoding: Of the values of a data page, as the format numbers it; None for any other page.
         crc: Declared checksum of the compressed bytes, None where there is none.
     """
 
     start: int
     compressed: int
     uncompressed: int
+    kind: int
     values: int
-    dictionary: bool
-    front_coded: bool
+    encoding: int | None
     crc: int | None
+
+    @property
+    def dictionary(self) -> bool:
+        """Whether it holds the entries that indices name."""
+        return self.kind == DICTIONARY_PAGE
+
+    @property
+    def front_coded(self) -> bool:
+        """Whether its values are written as what differs from the one before (DELTA_BYTE_ARRAY)."""
+        return self.encoding == _FRONT_CODED
 
 
 def walk(data: memoryview, start: int, length: int) -> Iterator[Page]:
@@ -71,13 +82,13 @@ def _page(header: dict[int, Any], start: int) -> Page:
     crc = header.get(4)
     if values < 0 or not isinstance(crc, int | None):
         raise BrokenPagesError("a page header has a field of another type")
-    return Page(start, header[3], header[2], values, header[1] == _DICTIONARY_PAGE, encoding == _FRONT_CODED, crc)
+    return Page(start, header[3], header[2], header[1], values, encoding, crc)
 
 
 def _data(header: dict[int, Any]) -> tuple[int, int | None]:
     """Values and encoding of the one header that a reader goes by: that of the page's type."""
     # Fields of the page header, and of the encoding in the data page header, of both versions.
-    fields = {_DATA_PAGE: (5, 2), _DATA_PAGE_V2: (8, 4)}.get(header[1])
+    fields = {DATA_PAGE: (5, 2), DATA_PAGE_V2: (8, 4)}.get(header[1])
     if fields is None:
         return 0, None
     inner = header.get(fields[0])

@@ -20,6 +20,7 @@ from verifier import leaves as tuples
 from verifier.decode import SLACK_BYTES, batches
 from verifier.fences import Selectors, text_hits, tuple_hits
 from verifier.leaves import plain
+from verifier.parameters import departures
 from verifier.parts import MAX_ID_BYTES, fetch, valid_text
 from verifier.physical import fits, shard_schema
 from verifier.rows import content_digests
@@ -105,7 +106,7 @@ def examine(scan: Scan, shard: Shard) -> Examined:
     """
     seen = _Seen()
     try:
-        for batch in _decoded(scan, shard):
+        for batch in _decoded(scan, shard, seen):
             _take(scan, shard, seen, batch)
     except FlawError as flaw:
         spot = Spot(code=flaw.code, subject=shard.id, detail=flaw.detail)
@@ -113,7 +114,7 @@ def examine(scan: Scan, shard: Shard) -> Examined:
     return _finished(scan, shard, seen)
 
 
-def _decoded(scan: Scan, shard: Shard) -> Iterator[pa.RecordBatch]:
+def _decoded(scan: Scan, shard: Shard, seen: _Seen) -> Iterator[pa.RecordBatch]:
     if shard.key is not None or scan.release.encryption is not None:
         raise FlawError(ErrorCode.ENCRYPTION_READER, "the shard is encrypted, which this verifier cannot read")
     if shard.size > MAX_STORED or shard.logical_bytes > MAX_LOGICAL or shard.records > MAX_RECORDS:
@@ -125,6 +126,7 @@ def _decoded(scan: Scan, shard: Shard) -> Iterator[pa.RecordBatch]:
     expected = shard_schema(scan.schema)
     bounds = limits(shard.records, shard.logical_bytes, _TUPLE_BYTES * shard.records, len(expected))
     file = open_file(data, bounds, expected, checksums=True)
+    seen.spots += departures(file, scan.release.serializer, scan.release.compression, shard.id)
     return batches(data, file, unfolded_bytes=shard.logical_bytes + _TUPLE_BYTES * shard.records)
 
 

@@ -23,6 +23,11 @@ FOOTER_SLACK = 1024 * 1024
 EXPANSION = 8
 CHUNK_SLACK = 64 * 1024
 FILE_SLACK = 1024 * 1024
+# A reader holds one page of every column at a time.
+MAX_PAGES = 2 << 30
+
+
+PageKinds = tuple[tuple[int, int | None], ...]
 
 
 class FlawError(Exception):
@@ -41,11 +46,27 @@ class Limits:
     Attributes:
         uncompressed: Bytes that all pages together may decompress to.
         values: Values that one column chunk may hold.
+        pages: Bytes that the largest pages of a row group's columns may decompress to, all together.
     """
 
     records: int
     uncompressed: int
     values: int
+    pages: int = MAX_PAGES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A file that has passed, with nothing of it decoded.
+
+    Attributes:
+        metadata: A ``pyarrow.parquet.FileMetaData``.
+        kinds: Of each column chunk, row group by row group: type and encoding of its pages in their order, neighbours
+            that are equal counted once.
+    """
+
+    metadata: Any
+    kinds: tuple[PageKinds, ...]
 
 
 def limits(records: int, logical_bytes: int, tuple_bytes: int, leaf_columns: int) -> Limits:
@@ -58,11 +79,8 @@ def limits(records: int, logical_bytes: int, tuple_bytes: int, leaf_columns: int
     )
 
 
-def open_file(data: bytes, bounds: Limits, expected: pa.Schema, *, checksums: bool) -> Any:
-    """Check footer, schema, layout and page headers, and open the file with nothing decoded.
-
-    Returns:
-        A ``pyarrow.parquet.ParquetFile``.
+def open_file(data: bytes, bounds: Limits, expected: pa.Schema, *, checksums: bool) -> Opened:
+    """Check footer, schema, layout and page headers of a file; nothing is decoded.
 
     Raises:
         FlawError: ``parquet.structure``, ``parquet.footer``, ``parquet.expansion``, ``parquet.page-checksum``,
@@ -81,9 +99,9 @@ def open_file(data: bytes, bounds: Limits, expected: pa.Schema, *, checksums: bo
     _check_layout(chunks, footer_start)
     _check_bounds(chunks, bounds)
     view = memoryview(data)
-    for chunk in chunks:
-        _check_pages(view, chunk, checksums=checksums)
-    return file
+    walked = [_check_pages(view, chunk, checksums=checksums) for chunk in chunks]
+    _check_largest([chunk.largest for chunk in walked], metadata.num_columns, bounds)
+    return Opened(metadata=metadata, kinds=tuple(chunk.kinds for chunk in walked))
 
 
 def _footer_start(data: bytes) -> int:
@@ -187,24 +205,60 @@ def _check_bounds(chunks: list[_Chunk], bounds: Limits) -> None:
         raise FlawError(ErrorCode.PARQUET_EXPANSION, "the pages expand to more than the declared bytes allow")
 
 
-def _check_pages(data: memoryview, chunk: _Chunk, *, checksums: bool) -> None:
-    values = uncompressed = 0
+@dataclass(slots=True)
+class _Walked:
+    """Sums over the pages of one column chunk; ``largest`` is the largest dictionary and the largest other page."""
+
+    values: int = 0
+    uncompressed: int = 0
+    dictionary: int = 0
+    other: int = 0
+    kinds: PageKinds = ()
+
+    @property
+    def largest(self) -> int:
+        return self.dictionary + self.other
+
+    def add(self, page: pages.Page) -> None:
+        self.values += page.values
+        self.uncompressed += page.uncompressed
+        if page.dictionary:
+            self.dictionary = max(self.dictionary, page.uncompressed)
+        else:
+            self.other = max(self.other, page.uncompressed)
+        if self.kinds[-1:] != ((page.kind, page.encoding),):
+            self.kinds = (*self.kinds, (page.kind, page.encoding))
+
+
+def _check_pages(data: memoryview, chunk: _Chunk, *, checksums: bool) -> _Walked:
+    walked = _Walked()
     try:
         for page in pages.walk(data, chunk.start, chunk.length):
-            if checksums and page.crc is None:
-                raise FlawError(ErrorCode.PARQUET_PAGE_CHECKSUM_ABSENT, "a page has no checksum")
-            if page.dictionary and not chunk.dictionary:
-                raise FlawError(ErrorCode.PARQUET_STRUCTURE, "there is a dictionary that the footer does not name")
-            # A few bytes of such a page can unfold to any length.
-            if page.front_coded:
-                raise FlawError(ErrorCode.PARQUET_EXPANSION, "a page is front-coded")
-            if not pages.crc_matches(data, page):
-                raise FlawError(ErrorCode.PARQUET_PAGE_CHECKSUM, "a page has another checksum than its header says")
-            values += page.values
-            uncompressed += page.uncompressed
+            _check_page(data, page, chunk, checksums=checksums)
+            walked.add(page)
     except pages.BrokenPagesError as err:
         raise FlawError(ErrorCode.PARQUET_STRUCTURE, "a page header is broken") from err
-    if values != chunk.values:
+    if walked.values != chunk.values:
         raise FlawError(ErrorCode.PARQUET_STRUCTURE, "the pages hold another number of values than the footer says")
-    if uncompressed > chunk.uncompressed:
+    if walked.uncompressed > chunk.uncompressed:
         raise FlawError(ErrorCode.PARQUET_EXPANSION, "the pages expand to more than the footer says")
+    return walked
+
+
+def _check_page(data: memoryview, page: pages.Page, chunk: _Chunk, *, checksums: bool) -> None:
+    if checksums and page.crc is None:
+        raise FlawError(ErrorCode.PARQUET_PAGE_CHECKSUM_ABSENT, "a page has no checksum")
+    if page.dictionary and not chunk.dictionary:
+        raise FlawError(ErrorCode.PARQUET_STRUCTURE, "there is a dictionary that the footer does not name")
+    # A few bytes of such a page can unfold to any length.
+    if page.front_coded:
+        raise FlawError(ErrorCode.PARQUET_EXPANSION, "a page is front-coded")
+    if not pages.crc_matches(data, page):
+        raise FlawError(ErrorCode.PARQUET_PAGE_CHECKSUM, "a page has another checksum than its header says")
+
+
+def _check_largest(largest: list[int], columns: int, bounds: Limits) -> None:
+    """A reader of a row group has one page of each of its columns in memory."""
+    for at in range(0, len(largest), columns):
+        if sum(largest[at : at + columns]) > bounds.pages:
+            raise FlawError(ErrorCode.PARQUET_EXPANSION, "the pages of a row group are larger than pages may be")

@@ -79,7 +79,22 @@ class Forgery:
     def rewrite(self, number: int, change: Callable[[Any], Any], **options: Any) -> None:
         """Change a shard's records; everything that its entry declares is made right again."""
         table = change(self.shard_table(number))
-        self.put_shard(number, parquet_bytes(table, **options), **self.true_entry(table))
+        self.put_shard(number, self.encoded(table, **options), **self.true_entry(table))
+
+    def encoded(self, table: Any, **options: Any) -> bytes:
+        """A Parquet file as the manifest declares the shards to be, unless options say otherwise."""
+        serializer, compression = self.release.serializer, self.release.compression
+        declared: dict[str, Any] = {
+            "version": serializer.format_version,
+            "data_page_version": serializer.data_page_version,
+            "row_group_size": serializer.row_group_records,
+            "compression": compression.codec,
+            "compression_level": compression.level,
+            "use_dictionary": [column.path for column in serializer.columns if column.dictionary],
+            "column_encoding": {c.path: c.encoding for c in serializer.columns if not c.dictionary} or None,
+            "write_statistics": False,
+        }
+        return parquet_bytes(table, **{**declared, **options})
 
     def relist(self, shards: Iterable[Shard]) -> None:
         """Other shards, under the ids that so many have; the totals follow."""

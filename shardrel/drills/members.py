@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from shardrel.drills.drill import Codes, Drill
-from shardrel.drills.forge import SPLIT_COLUMN, Forgery, parquet_bytes, with_first, with_values
+from shardrel.drills.forge import SPLIT_COLUMN, Forgery, with_first, with_values
 from shardrel.drills.scratch import RECORDS, Scene, Scratch, records_table
 from shardrel.errors import ErrorCode
 
@@ -57,7 +57,7 @@ def _with_undeclared(forgery: Forgery) -> None:
     record = with_first(_ID, "undeclared")(forgery.shard_table(0).slice(0, 1))
     shards = forgery.release.shards
     forgery.relist((*shards, shards[0]))
-    forgery.put_shard(len(shards), parquet_bytes(record), **forgery.true_entry(record))
+    forgery.put_shard(len(shards), forgery.encoded(record), **forgery.true_entry(record))
 
 
 def _mixed_and_matched(scratch: Scratch) -> Codes:

@@ -6,7 +6,7 @@ import pytest
 from publisher import caps
 from publisher.gather import _joined
 from shardrel.errors import ErrorCode, InvalidInputError
-from verifier import shard
+from verifier import shard, structure
 
 
 def test_publisher_and_verifier_have_the_same_caps() -> None:
@@ -24,9 +24,22 @@ def test_a_cap_is_reached_and_not_passed() -> None:
 def test_sample_ids_are_counted_over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caps, "MAX_IDS", 6)
     group = pa.table({"_shardrel_sample_id": ["abc"]})
-    assert len(list(caps.ids_within([group, group]))) == 2
+    assert len(list(caps.groups_within([group, group]))) == 2
     with pytest.raises(InvalidInputError):
-        list(caps.ids_within([group, group, group]))
+        list(caps.groups_within([group, group, group]))
+
+
+def test_a_row_group_has_a_cap_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = pa.table({"_shardrel_sample_id": ["abc"] * 100})
+    monkeypatch.setattr(caps, "MAX_GROUP", group.nbytes)
+    assert len(list(caps.groups_within([group, group]))) == 2
+    with pytest.raises(InvalidInputError) as caught:
+        list(caps.groups_within([pa.concat_tables([group, group]).combine_chunks()]))
+    assert caught.value.code == ErrorCode.INPUT_INVALID
+
+
+def test_what_a_row_group_may_have_is_far_within_what_its_pages_may_have() -> None:
+    assert 2 * caps.MAX_GROUP <= structure.MAX_PAGES
 
 
 def test_more_list_elements_than_offsets_count_are_a_matter_of_more_shards() -> None:
