@@ -1,0 +1,1 @@
+"""Keys that never leave AWS KMS, as signers."""
