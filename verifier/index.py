@@ -16,6 +16,7 @@ from shardrel.store.port import Store
 from verifier.compare import Seen
 from verifier.parts import overlapping, read_part, text_column
 from verifier.runs import digest_matrix, first_above
+from verifier.structure import FlawError
 
 Numbers = npt.NDArray[np.uint32]
 
@@ -97,8 +98,11 @@ def proposed_order(indexed: Indexed, seen: Seen) -> npt.NDArray[np.int64] | None
 
 def _read(store: Store, part: Part) -> Indexed:
     table = read_part(store, part, _SCHEMA, ErrorCode.MEMBER_INDEX)
+    ids = text_column(table.column(0), ErrorCode.MEMBER_INDEX)
+    if ids[-1].as_py() != part.last_sample_id:
+        raise FlawError(ErrorCode.MEMBER_INDEX, "a part ends with another sample id than it says")
     return Indexed(
-        ids=text_column(table.column(0), ErrorCode.MEMBER_INDEX),
+        ids=ids,
         leaves=digest_matrix(table.column(1).combine_chunks()),
         shards=table.column(2).to_numpy(),
         rows=table.column(3).to_numpy(),

@@ -106,3 +106,6 @@ def member_index(index: MemberIndex, release: Release, subject: str) -> Iterator
         yield Spot(code=ErrorCode.MEMBER_INDEX, subject=subject, detail="it names another ordered root")
     if index.records != release.totals.records or sum(part.records for part in index.parts) != index.records:
         yield Spot(code=ErrorCode.MEMBER_INDEX, subject=subject, detail="its parts do not add up to the release")
+    lasts = [part.last_sample_id or "" for part in index.parts]
+    if any(a > b for a, b in pairwise(lasts)):
+        yield Spot(code=ErrorCode.MEMBER_INDEX, subject=subject, detail="its parts do not follow each other")

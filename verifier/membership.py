@@ -1,6 +1,6 @@
 """Membership of a release against its snapshot, range by range. Source: schemas/SPEC.md#verification (4, 5, 9)"""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -9,6 +9,7 @@ from shardrel.errors import ErrorCode
 from shardrel.records.release import Release
 from shardrel.records.snapshot import MemberIndex, Snapshot
 from shardrel.store.port import Store
+from verifier import snapshot_totals
 from verifier.compare import Compared, Seen, compare, gathered
 from verifier.fences import Selectors, named
 from verifier.index import Indexed, mismatches, proposed_order, read_range
@@ -16,6 +17,7 @@ from verifier.leaves import canonical_order
 from verifier.parts import Listed, empty_listed, read_snapshot_part
 from verifier.pool import in_order
 from verifier.runs import Runs
+from verifier.snapshot_totals import Listing, listing_of
 from verifier.structure import FlawError
 from verifier.tally import Spot, Tally
 from verifier.tree import OrderedTree
@@ -53,22 +55,59 @@ def borders_of(snapshot: Snapshot) -> list[str]:
     return [part.last_sample_id or "" for part in snapshot.parts]
 
 
-def compare_all(membership: Membership, pool: Executor, window: int, tally: Tally) -> OrderedTree:
-    """Compare range after range, in parallel, and grow the ordered tree in order.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of comparing all ranges.
 
-    Returns:
-        The tree over what was seen.
+    Attributes:
+        tree: Over the members that were seen.
+        listing: What the snapshot's parts list; None where one could not be read.
+        exact: Whether these members are exactly the declared ones.
     """
-    tree = OrderedTree()
 
-    def work(number: int) -> Bytes32:
-        compared = compare_range(membership, number)
-        tally.add(compared.spots)
-        return compared.seen.leaves
+    tree: OrderedTree
+    listing: Listing | None
+    exact: bool
 
-    for leaves in in_order(pool, work, range(membership.runs.ranges), window):
-        tree.append(leaves)
-    return tree
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ranged:
+    """The outcome of one range."""
+
+    leaves: Bytes32
+    listing: Listing | None
+    exact: bool
+
+
+def compare_all(membership: Membership, pool: Executor, window: int, tally: Tally) -> Outcome:
+    """Compare range after range, in parallel, and grow the ordered tree in order."""
+    tree, listing, complete, exact = OrderedTree(), Listing(), True, True
+
+    def work(number: int) -> _Ranged:
+        ranged, spots = _compare_range(membership, number)
+        tally.add(spots)
+        return ranged
+
+    for ranged in in_order(pool, work, range(membership.runs.ranges), window):
+        tree.append(ranged.leaves)
+        exact = exact and ranged.exact
+        complete = complete and ranged.listing is not None
+        listing.add(ranged.listing or Listing())
+    return Outcome(tree=tree, listing=listing if complete else None, exact=exact)
+
+
+def total_spots(membership: Membership, splits: Mapping[str, tuple[int, int]], outcome: Outcome) -> Iterator[Spot]:
+    """Totals that the snapshot gives; its tokens are judged where nothing else of the membership is wrong.
+
+    Args:
+        splits: Records and tokens by split, of what was seen.
+    """
+    snapshot, subject = membership.snapshot, membership.release.dataset_snapshot
+    if outcome.listing is None:
+        return
+    yield from snapshot_totals.records(snapshot, subject, outcome.listing)
+    if outcome.exact and membership.release.token_column == snapshot.token_column:
+        yield from snapshot_totals.tokens(snapshot, subject, splits, outcome.listing.left_out)
 
 
 def tree_spots(membership: Membership, root: str, tree: OrderedTree) -> Iterator[Spot]:
@@ -82,30 +121,33 @@ def tree_spots(membership: Membership, root: str, tree: OrderedTree) -> Iterator
         yield Spot(code=ErrorCode.MEMBER_INDEX, subject=subject, detail="its block roots are not those of the tree")
 
 
-def compare_range(membership: Membership, number: int) -> Compared:
+def _compare_range(membership: Membership, number: int) -> tuple[_Ranged, list[Spot]]:
     """Everything about one range: differences from the snapshot, and the member index."""
     seen = gathered(membership.runs.get(number))
     indexed = _indexed(membership, number)
     proposed = proposed_order(indexed, seen) if isinstance(indexed, Indexed) else None
     subject = membership.release.dataset_snapshot
+    listing = None
     try:
-        declared = _declared(membership, number)
+        declared, listing = _declared(membership, number)
         compared = compare(declared, seen, subject, lambda shard: membership.release.shards[shard].id, proposed)
     except FlawError as flaw:
         ordered = seen.ordered(canonical_order(seen.ids, seen.context, seen.content))
         compared = Compared(seen=ordered, spots=[Spot(code=flaw.code, subject=subject, detail=flaw.detail)])
-    return Compared(seen=compared.seen, spots=[*compared.spots, *_index_spots(membership, indexed, compared.seen)])
+    ranged = _Ranged(leaves=compared.seen.leaves, listing=listing, exact=not compared.spots)
+    return ranged, [*compared.spots, *_index_spots(membership, indexed, compared.seen)]
 
 
-def _declared(membership: Membership, number: int) -> Listed:
-    """Tuples that the snapshot declares in a range, without those that a publisher leaves out."""
+def _declared(membership: Membership, number: int) -> tuple[Listed, Listing]:
+    """Tuples that the snapshot declares in a range, without those that a publisher leaves out, and what it lists."""
     lower, upper = membership.bounds(number)
     if upper is None:
-        return empty_listed()
+        return empty_listed(), Listing()
     listed = read_snapshot_part(membership.store, membership.snapshot.parts[number], lower)
     if all(selectors.empty for selectors in membership.excluded):
-        return listed
-    return listed.where(~named(membership.excluded, listed))
+        return listed, listing_of(listed.context[2], None)
+    kept = ~named(membership.excluded, listed)
+    return listed.where(kept), listing_of(listed.context[2], kept)
 
 
 def _indexed(membership: Membership, number: int) -> Indexed | FlawError | None:

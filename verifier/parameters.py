@@ -36,12 +36,13 @@ def departures(opened: Opened, serializer: Serializer, compression: Compression,
 
 def _other_codec(opened: Opened, codec: str) -> int:
     groups = (opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups))
-    return sum(group.column(i).compression != codec for group in groups for i in range(opened.metadata.num_columns))
+    names: list[str] = [group.column(i).compression for group in groups for i in range(opened.metadata.num_columns)]
+    return sum(name != codec for name in names)
 
 
 def _other_groups(opened: Opened, records: int) -> int:
     """All row groups are full but the last, which is empty only where it is the only one."""
-    sizes = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
+    sizes: list[int] = [opened.metadata.row_group(i).num_rows for i in range(opened.metadata.num_row_groups)]
     *full, last = sizes or [0]
     return sum(size != records for size in full) + int(last > records or (last == 0 and bool(full)))
 

@@ -24,9 +24,9 @@ from shardrel.store.port import Store
 from shardrel.trust.envelope import seal
 from shardrel.trust.signer import Signer
 from shardrel.trust.statement import statement
-from verifier import fences, manifest
+from verifier import fences, manifest, snapshot_totals
 from verifier.logs import Ends, Logs, Target, fences_of, read_logs
-from verifier.membership import Membership, borders_of, compare_all, tree_spots
+from verifier.membership import Membership, borders_of, compare_all, total_spots, tree_spots
 from verifier.pool import in_order
 from verifier.provenance import check_provenance
 from verifier.report import Subject, report_of, summary_of
@@ -210,9 +210,10 @@ def _inspect(
         membership = Membership(
             store=store, release=release, snapshot=snapshot, index=index, runs=runs, excluded=excluded
         )
-        tree = compare_all(membership, pool, 2 * world.workers, tally)
+        outcome = compare_all(membership, pool, 2 * world.workers, tally)
     if splits is not None:
-        tally.add(tree_spots(membership, root, tree))
+        tally.add(tree_spots(membership, root, outcome.tree))
+        tally.add(total_spots(membership, splits, outcome))
 
 
 def _check_records(
@@ -224,6 +225,7 @@ def _check_records(
     if snapshot is None:
         return False
     tally.add(manifest.against_snapshot(root, release, snapshot))
+    tally.add(snapshot_totals.sums(snapshot, release.dataset_snapshot))
     wrong = list(manifest.snapshot_parts(snapshot, release.dataset_snapshot))
     tally.add(wrong)
     return not wrong

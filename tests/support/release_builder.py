@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from msgspec.structs import replace
 
 from publisher.provenance import Build, provenance
+from shardrel.cli.drill_tools import the_tools
 from shardrel.drills.forge import Forgery, parquet_bytes
 from shardrel.gate.attestations import attach
 from shardrel.gate.view import read_gate
@@ -77,6 +78,10 @@ class Built(Forgery):
     def _part(self, table: Any) -> Part:
         descriptor = unversioned(put(self.store, parquet_bytes(table), PARQUET)[0])
         return Part(object=descriptor, records=table.num_rows, last_sample_id=table.column(0)[-1].as_py())
+
+    def fit(self) -> None:
+        """Make ordered root, member index and totals by split fit the shards as they now are."""
+        self.refit(the_tools().put_index)
 
     def seal(self, *, with_provenance: bool = True) -> str:
         """Store the manifest as it now is, and the publisher's word for it; the new root."""
