@@ -3,13 +3,16 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shardrel.cli import passphrases
 from shardrel.cli.settings import Settings
 from shardrel.digest import Digest, parse_digest
 from shardrel.errors import ErrorCode, FormatError, InvalidInputError, NotFoundError
 
 if TYPE_CHECKING:
     from shardrel.store.port import Store
-    from shardrel.trust.keys import SigningKey
+    from shardrel.trust.signer import Signer
+
+_KMS = "awskms:"
 
 
 def the_store(settings: Settings) -> "Store":
@@ -30,17 +33,23 @@ def the_store_to_write(settings: Settings) -> "Store":
     return conforming(the_store(settings), settings.dataset)
 
 
-def the_key(settings: Settings, name: str) -> "SigningKey":
-    """A private key of the folder by its name, or one in a PEM file.
+def the_key(settings: Settings, reference: str) -> "Signer":
+    """A key by its reference: the name of a private key in the folder, a PEM file, or ``awskms:ARN``.
 
     Raises:
         InvalidInputError: ``input.key``.
+        TrustError: ``trust.key-file``, ``trust.passphrase``, ``trust.signer``.
+        UnavailableError: ``signer.unavailable``, ``signer.throttled``, ``signer.access-denied``.
     """
     from shardrel.trust import keyring
 
-    if "/" in name or name.endswith(".pem"):
-        return keyring.load_file(Path(name))
-    return keyring.load(settings.keys, name)
+    if reference.startswith(_KMS):
+        from shardrel.kms.signing import kms_signer
+
+        return kms_signer(reference.removeprefix(_KMS))
+    if "/" in reference or reference.endswith(".pem"):
+        return keyring.load_file(Path(reference), ask=passphrases.ask)
+    return keyring.load(settings.keys, reference, ask=passphrases.ask)
 
 
 def has_key(settings: Settings, name: str) -> bool:

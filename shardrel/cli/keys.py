@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from shardrel.cli import passphrases
+from shardrel.cli.access import the_key
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
 
@@ -19,19 +21,26 @@ def make(
     scheme: Annotated[
         Literal["ed25519", "ecdsa-sha2-nistp256"], typer.Option(help="Kind of the keys that are made.")
     ] = "ed25519",
+    passphrase: Annotated[
+        bool, typer.Option("--passphrase", help="Encrypt them; it is asked for, or read as the keys' page says.")
+    ] = False,
 ) -> Result:
     """Make private keys that are not there yet; none is ever replaced."""
     from shardrel.trust import keyring
 
-    made = keyring.ensure(settings.keys, tuple(names or keyring.DEFAULT_NAMES), scheme)
+    chosen = passphrases.choose() if passphrase else None
+    made = keyring.ensure(settings.keys, tuple(names or keyring.DEFAULT_NAMES), scheme, passphrase=chosen)
     return _listed(list(made.values()), settings)
 
 
 def show(settings: Settings) -> Result:
-    """Show the public half of every key in the folder."""
+    """Show the public half of every key in the folder, or of those that --key names."""
     from shardrel.trust import keyring
 
-    return _listed([keyring.public(settings.keys, name) for name in keyring.names(settings.keys)], settings)
+    if settings.key:
+        return _listed([the_key(settings, reference).public for reference in settings.key], settings)
+    names = keyring.names(settings.keys)
+    return _listed([keyring.public(settings.keys, name, ask=passphrases.ask) for name in names], settings)
 
 
 def _listed(found: "list[PublicKey]", settings: Settings) -> Result:
@@ -43,6 +52,6 @@ def _listed(found: "list[PublicKey]", settings: Settings) -> Result:
                 {"name": key.name, "scheme": key.scheme, "keyId": key_id(key), "public": key.public} for key in found
             ]
         },
-        headline=f"{len(found)} keys in {settings.keys}",
+        headline=f"{len(found)} keys" if settings.key else f"{len(found)} keys in {settings.keys}",
         tables=[Table(columns=["name", "scheme", "key id"], rows=[(k.name, k.scheme, key_id(k)) for k in found])],
     )

@@ -13,6 +13,7 @@ from shardrel.errors import ErrorCode, InvalidInputError
 
 if TYPE_CHECKING:
     from shardrel.records.policy import Policy
+    from shardrel.trust.signer import Signer
 
 _MAX_BYTES = 1 << 20
 
@@ -54,13 +55,25 @@ def set_policy(
     store = the_store_to_write(settings)
     view = the_gate(settings, store)
     new = read_policy(file)
-    keys = {key.name: key for policy in (view.policy, new) for key in signers(settings, policy, "governor")}
-    done = replace_policy(store, settings.dataset, new, call(list(keys.values()), settings))
+    done = replace_policy(store, settings.dataset, new, call(governors(settings, view.policy, new), settings))
     return _shown(
         new,
         done.policy,
         "The policy of the gate is replaced" if done.changed else "The policy of the gate holds already",
     )
+
+
+def governors(settings: Settings, old: "Policy", new: "Policy") -> "list[Signer]":
+    """Keys here that govern under the old policy or the new one; both need their threshold.
+
+    Raises:
+        InvalidInputError: ``input.key``.
+        TrustError: ``trust.role``.
+    """
+    from shardrel.trust.keys import key_id
+
+    keys = {key_id(key.public): key for policy in (old, new) for key in signers(settings, policy, "governor")}
+    return list(keys.values())
 
 
 def _shown(policy: "Policy", digest: str, headline: str) -> Result:

@@ -21,11 +21,16 @@ _PANEL = "Common options"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Where the store, the gate and the local keys are, and for whom to print."""
+    """Where the store, the gate and the keys are, and for whom to print.
+
+    Attributes:
+        key: Keys to sign with, as a person names them; where there is none, those of the folder that may.
+    """
 
     store: str = DEFAULT_STORE
     dataset: str = DEFAULT_DATASET
     keys: Path = Path(DEFAULT_KEYS)
+    key: tuple[str, ...] = ()
     as_json: bool = False
     endpoint_url: str | None = None
 
@@ -57,6 +62,15 @@ def _options(*, environment: bool) -> dict[str, Any]:
         "keys": Annotated[
             Path | None, option("--keys", "SHARDREL_KEYS", f"Folder of private keys; default {DEFAULT_KEYS}.", "DIR")
         ],
+        "key": Annotated[
+            list[str] | None,
+            option(
+                "--key",
+                "SHARDREL_KEY",
+                "Sign with this one, a name, PEM file or awskms:ARN, and with none of the folder; may be repeated.",
+                "REF",
+            ),
+        ],
         "endpoint_url": Annotated[
             str | None, option("--endpoint-url", "AWS_ENDPOINT_URL", "Address of an S3 server other than AWS.", "URL")
         ],
@@ -76,6 +90,7 @@ def _parameters(*, environment: bool) -> list[inspect.Parameter]:
 def _merged(before: Settings | None, values: dict[str, Any]) -> Settings:
     """Take the common options out of ``values`` and lay them over what stood before the verb."""
     given = {name: values.pop(name) for name in _options(environment=False)}
+    given["key"] = tuple(given["key"] or ()) or None
     base = before or Settings()
     return replace(base, **{name: value for name, value in given.items() if value not in (None, False)})
 

@@ -1,40 +1,52 @@
-"""Which local keys sign for a role, and how a verb reaches the gate."""
+"""Which keys sign for a role, and how a verb reaches the gate."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from shardrel import clock
+from shardrel.cli import passphrases
+from shardrel.cli.access import the_key
 from shardrel.cli.settings import Settings
-from shardrel.errors import ErrorCode, InvalidInputError, ShardrelError
+from shardrel.errors import ErrorCode, InvalidInputError, ShardrelError, TrustError
 
 if TYPE_CHECKING:
     from shardrel.gate.call import Call
     from shardrel.gate.view import GateView
     from shardrel.records.policy import Policy
     from shardrel.store.port import Store
-    from shardrel.trust.keys import SigningKey
     from shardrel.trust.policy import RoleName
+    from shardrel.trust.signer import Signer
 
 
-def role_keys(settings: Settings, policy: "Policy", roles: Sequence["RoleName"]) -> "list[SigningKey]":
-    """Private keys of the folder that stand in one of the roles; empty where none does.
+def role_keys(settings: Settings, policy: "Policy", roles: Sequence["RoleName"]) -> "list[Signer]":
+    """Keys that stand in one of the roles: of those named with ``--key``, else of the folder; empty where none does.
 
-    A file that is not one of our keys stands in no role, so it stops nobody who has the key that is needed.
+    A file in the folder that is not one of our keys stands in no role, so it stops nobody who has the key that is
+    needed. A key that was named is needed.
 
     Raises:
-        InvalidInputError, TrustError, FormatError: what reading a key raises, where no other stands in the roles.
+        ShardrelError: What reading a key raises, where no other stands in the roles or it was named.
     """
-    from shardrel.trust import keyring
     from shardrel.trust.keys import key_id
     from shardrel.trust.policy import keys_of
 
-    wanted = {key_id(key) for key in keys_of(policy, roles)}
-    held: list[SigningKey] = []
+    wanted = frozenset(key_id(key) for key in keys_of(policy, roles))
+    if settings.key:
+        named = [the_key(settings, reference) for reference in settings.key]
+        return [signer for signer in named if key_id(signer.public) in wanted]
+    return _folder_keys(settings, wanted)
+
+
+def _folder_keys(settings: Settings, wanted: frozenset[str]) -> "list[Signer]":
+    from shardrel.trust import keyring
+    from shardrel.trust.keys import key_id
+
+    held: list[Signer] = []
     broken: list[ShardrelError] = []
     for name in keyring.names(settings.keys):
         try:
-            if key_id(keyring.public(settings.keys, name)) in wanted:
-                held.append(keyring.load(settings.keys, name))
+            if key_id(keyring.public(settings.keys, name, ask=passphrases.ask)) in wanted:
+                held.append(the_key(settings, name))
         except ShardrelError as err:
             broken.append(err)
     if broken and not held:
@@ -42,23 +54,42 @@ def role_keys(settings: Settings, policy: "Policy", roles: Sequence["RoleName"])
     return held
 
 
-def signers(settings: Settings, policy: "Policy", *roles: "RoleName") -> "list[SigningKey]":
+def signers(settings: Settings, policy: "Policy", *roles: "RoleName") -> "list[Signer]":
     """Like ``role_keys``, of which there must be one.
 
     Raises:
         InvalidInputError: ``input.key``.
+        TrustError: ``trust.role`` where no key that was named may sign so.
     """
     keys = role_keys(settings, policy, roles)
+    wanted = " or ".join(roles)
+    if not keys and settings.key:
+        raise TrustError(ErrorCode.TRUST_ROLE, f"the policy knows no key named with --key as {wanted}", role=roles[0])
     if not keys:
         raise InvalidInputError(
             ErrorCode.INPUT_KEY,
-            f"no private key in {settings.keys} may sign as {' or '.join(roles)}; name its folder with --keys",
+            f"no private key in {settings.keys} may sign as {wanted}; name its folder with --keys, or a key with --key",
             role=roles[0],
         )
     return keys
 
 
-def call(keys: "Sequence[SigningKey]", settings: Settings, operation_id: str | None = None) -> "Call":
+def the_signer(settings: Settings, policy: "Policy", role: "RoleName") -> "Signer":
+    """The one key of a role that is here; of several in the folder, the one that is named like the role.
+
+    Raises:
+        InvalidInputError: ``input.key`` where there is none, or it is not clear which.
+        TrustError: ``trust.role``.
+    """
+    keys = signers(settings, policy, role)
+    if len(keys) > 1:
+        keys = [signer for signer in keys if signer.public.name == role]
+    if len(keys) != 1:
+        raise InvalidInputError(ErrorCode.INPUT_KEY, f"several keys here may sign as {role}; name one with --key")
+    return keys[0]
+
+
+def call(keys: "Sequence[Signer]", settings: Settings, operation_id: str | None = None) -> "Call":
     """A call by these keys; an operation id that is made here is kept beside them until its outcome is known."""
     from shardrel.gate.call import Call
 
@@ -68,10 +99,11 @@ def call(keys: "Sequence[SigningKey]", settings: Settings, operation_id: str | N
 
 
 def call_as(settings: Settings, view: "GateView", *roles: "RoleName", operation_id: str | None = None) -> "Call":
-    """A call by the local keys of the roles.
+    """A call by the keys of the roles that are here.
 
     Raises:
         InvalidInputError: ``input.key``.
+        TrustError: ``trust.role``.
     """
     return call(signers(settings, view.policy, *roles), settings, operation_id)
 

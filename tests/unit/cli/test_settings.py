@@ -15,7 +15,9 @@ def show(settings: Settings, word: str = "") -> Result:
     """Answer what was understood."""
     values = {"store": settings.store, "dataset": settings.dataset, "keys": str(settings.keys), "word": word}
     return Result(
-        data={**values, "endpoint": settings.endpoint_url}, headline="shown", facts=[("store", settings.store)]
+        data={**values, "endpoint": settings.endpoint_url, "key": list(settings.key)},
+        headline="shown",
+        facts=[("store", settings.store)],
     )
 
 
@@ -33,7 +35,7 @@ def ask(*line: str) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SHARDREL_STORE", "SHARDREL_DATASET", "SHARDREL_KEYS", "AWS_ENDPOINT_URL"):
+    for name in ("SHARDREL_STORE", "SHARDREL_DATASET", "SHARDREL_KEYS", "SHARDREL_KEY", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -69,8 +71,18 @@ def test_the_environment_stands_behind_the_line(
         "keys": "k",
         "word": "",
         "endpoint": None,
+        "key": [],
     }
     assert understood(capsys, "--store", "line", "inner", "show", "--json")["store"] == "line"
+
+
+def test_keys_may_be_named_more_than_once_and_the_later_place_wins(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHARDREL_KEY", "one awskms:two")
+    assert understood(capsys, "show", "--json")["key"] == ["one", "awskms:two"]
+    assert understood(capsys, "--key", "a", "show", "--json")["key"] == ["a"]
+    assert understood(capsys, "--key", "a", "inner", "show", "--key", "b", "--key", "c", "--json")["key"] == ["b", "c"]
 
 
 def test_defaults(capsys: pytest.CaptureFixture[str]) -> None:
