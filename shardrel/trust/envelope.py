@@ -16,11 +16,11 @@ from shardrel.canonical import json
 from shardrel.errors import ErrorCode, FormatError, TrustError
 from shardrel.records.policy import PublicKey
 from shardrel.trust.keys import key_id, verifies
+from shardrel.trust.policy import MOST_SIGNATURES
 from shardrel.trust.signer import Signer
 from shardrel.trust.strict import parse_object
 
 MAX_ENVELOPE_BYTES = 16 * 1024 * 1024
-_MAX_SIGNATURES = 64
 
 
 class _Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,8 +96,8 @@ def _parse(data: bytes, payload_type: str) -> tuple[bytes, list[bytes]]:
         envelope = msgspec.convert(parse_object(data, max_bytes=MAX_ENVELOPE_BYTES), _Envelope)
     except msgspec.ValidationError as err:
         raise FormatError(ErrorCode.FORMAT_NOT_A_RECORD, "the bytes are not a DSSE envelope") from err
-    if len(envelope.signatures) > _MAX_SIGNATURES:
-        raise FormatError(ErrorCode.FORMAT_TOO_LARGE, f"an envelope has at most {_MAX_SIGNATURES} signatures")
+    if len(envelope.signatures) > MOST_SIGNATURES:
+        raise FormatError(ErrorCode.FORMAT_TOO_LARGE, f"an envelope has at most {MOST_SIGNATURES} signatures")
     if envelope.payload_type != payload_type:
         raise TrustError(
             ErrorCode.TRUST_PAYLOAD_TYPE, "the envelope holds another type of payload", expected=payload_type

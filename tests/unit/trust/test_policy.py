@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records.policy import Policy, PublicKey, Role
 from shardrel.trust.keys import key_id
-from shardrel.trust.policy import default_policy, is_met, keys_of, validate
+from shardrel.trust.policy import default_policy, is_met, keys_of, replaced, roles_of, validate
 from tests.support.gates import a_policy, key, publics
 
 
@@ -48,6 +48,60 @@ def test_a_threshold_that_cannot_be_met_is_refused() -> None:
 def test_with_separate_duties_the_publishers_key_is_nobody_elses(role: str) -> None:
     refused(with_role(role, Role(keys=publics("publisher"), threshold=1)))
     validate(with_role(role, Role(keys=publics("publisher"), threshold=1), separate=False))
+
+
+def test_two_keys_do_not_share_a_name() -> None:
+    other = replace(key("b").public, name="a")
+    refused(with_role("approver", Role(keys=(key("a").public, other), threshold=1)))
+    # Nor across roles.
+    refused(with_role("runner", Role(keys=(replace(key("b").public, name="admin"),), threshold=1)))
+
+
+def test_one_key_has_one_name() -> None:
+    refused(with_role("runner", Role(keys=(replace(key("admin").public, name="runner"),), threshold=1)))
+
+
+def test_no_threshold_asks_for_more_signatures_than_an_envelope_holds() -> None:
+    many = publics(*(f"k{n}" for n in range(65)))
+    validate(with_role("approver", Role(keys=many, threshold=64)))
+    refused(with_role("approver", Role(keys=many, threshold=65)))
+
+
+def test_a_key_may_stand_in_roles_that_need_not_be_separate() -> None:
+    policy = a_policy()
+    assert roles_of(policy, key("admin").public) == ("releaser", "governor", "runner")
+    validate(with_role("releaser", Role(keys=publics("approver"), threshold=1)))
+
+
+def test_a_replaced_key_leaves_every_role_and_no_threshold_changes() -> None:
+    policy = with_role("runner", Role(keys=publics("a", "admin", "b"), threshold=2))
+    new = replaced(policy, key("admin").public, key("admin-2").public)
+    assert [public.name for public in new.roles.runner.keys] == ["a", "admin-2", "b"]
+    assert (new.roles.runner.threshold, new.roles.governor.threshold) == (2, 1)
+    assert roles_of(new, key("admin").public) == ()
+    assert roles_of(new, key("admin-2").public) == ("releaser", "governor", "runner")
+    assert new.roles.verifier == policy.roles.verifier
+
+
+@pytest.mark.parametrize("by", ["verifier", "approver"])
+def test_a_key_is_not_replaced_by_one_whose_duties_are_separate(by: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        replaced(a_policy(), key("publisher").public, key(by).public)
+    assert caught.value.code == ErrorCode.INPUT_POLICY
+
+
+def test_a_key_that_stands_nowhere_is_not_replaced() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        replaced(a_policy(), key("stranger").public, key("new").public)
+    assert caught.value.code == ErrorCode.INPUT_POLICY
+
+
+def test_two_keys_of_a_role_are_not_made_one() -> None:
+    """Else a threshold of two could be left to one person, or to nobody."""
+    policy = with_role("approver", Role(keys=publics("a", "b"), threshold=2))
+    with pytest.raises(InvalidInputError) as caught:
+        replaced(policy, key("a").public, key("b").public)
+    assert caught.value.code == ErrorCode.INPUT_POLICY
 
 
 def test_a_verifier_is_no_approver() -> None:
