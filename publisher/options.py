@@ -9,6 +9,7 @@ from publisher.partition import FUNCTION, SHARD_BYTES, shard_count
 from shardrel.canonical import json
 from shardrel.digest import Domain, domain_hash, raw_digest
 from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.records.evolution import Rename, SchemaEvolution
 from shardrel.records.release import Compression, Sharding
 
 MEMORY_BYTES = 1 << 30
@@ -26,6 +27,8 @@ class PublishOptions:
         seed: Of the sharding.
         compression: Of the pages.
         workers: Threads; they change nothing of the result.
+        previous: Root whose record schema is compared with; None compares nothing.
+        renames: Fields that were given another name since.
         memory_bytes: Decoded records that are kept in memory; more go to temporary files. Beside them memory holds
             about 110 bytes and the sample id of every record, and what each worker has under way: a piece of the
             source, a shard's encoded bytes, a row group (a whole shard where the source is not in canonical order).
@@ -36,6 +39,8 @@ class PublishOptions:
     seed: int = 0
     compression: Compression = ZSTD_3
     workers: int = 2
+    previous: str | None = None
+    renames: tuple[Rename, ...] = ()
     memory_bytes: int = MEMORY_BYTES
 
     def __post_init__(self) -> None:
@@ -43,6 +48,8 @@ class PublishOptions:
             raise InvalidInputError(ErrorCode.INPUT_INVALID, f"a release has 1 to {_MAX_SHARDS} shards")
         if self.shard_bytes < 1 or self.workers < 1 or not 0 <= self.seed <= json.MAX_INTEGER:
             raise InvalidInputError(ErrorCode.INPUT_INVALID, "shard size, workers or seed is out of range")
+        if self.renames and self.previous is None:
+            raise InvalidInputError(ErrorCode.INPUT_RENAME, "renames are between a previous release and this one")
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -52,7 +59,16 @@ class PublishOptions:
             "shardBytes": self.shard_bytes if self.shards is None else None,
             "seed": self.seed,
             "compression": msgspec.to_builtins(self.compression),
+            **self._comparison,
         }
+
+    @property
+    def _comparison(self) -> dict[str, Any]:
+        """Left out where nothing is compared."""
+        if self.previous is None:
+            return {}
+        renames = sorted(self.renames, key=lambda one: one.path)
+        return {"previous": self.previous, "renames": [msgspec.to_builtins(rename) for rename in renames]}
 
     def sharding(self, logical_bytes: int) -> Sharding:
         """How records are spread, for a release of so many logical bytes."""
@@ -72,6 +88,7 @@ class PublishResult:
         state: STAGED, or what a root that was published before has become since.
         already_present: Shards that an earlier run had written.
         excluded: Records that were left out because the logs name them.
+        evolution: How its record schema differs from that of the previous root, where one was named.
     """
 
     root: str
@@ -82,3 +99,4 @@ class PublishResult:
     excluded: int
     stored_bytes: int
     already_present: int
+    evolution: SchemaEvolution | None = None

@@ -64,16 +64,21 @@ def provenance(root: str, dataset: str, build: Build, signer: Signer) -> bytes:
 
 def has_provenance(store: Store, root: str, signer: Signer) -> bool:
     """Whether a provenance of this root by this very key is there already."""
-    return any(_is_ours(store, digest, root, signer) for digest in list_envelopes(store, root))
+    return has_statement(store, root, signer, PROVENANCE_PREDICATE)
 
 
-def _is_ours(store: Store, digest: str, root: str, signer: Signer) -> bool:
+def has_statement(store: Store, root: str, signer: Signer, kind: str) -> bool:
+    """Whether a statement of this predicate type about this root by this very key is there already."""
+    return any(_is_ours(store, digest, root, signer, kind) for digest in list_envelopes(store, root))
+
+
+def _is_ours(store: Store, digest: str, root: str, signer: Signer, kind: str) -> bool:
     envelope = read_envelope(store, root, digest)
     if envelope is None:
         return False
     try:
         opened = unseal(envelope, STATEMENT_PAYLOAD, [signer.public])
-        read_statement(opened.payload, root, PROVENANCE_PREDICATE)
+        read_statement(opened.payload, root, kind)
     except (TrustError, FormatError):
         return False
     return True

@@ -4,11 +4,14 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import structs
 
 from publisher.arrange import Range, ranges
 from publisher.declared import Declared, read_declared
+from publisher.evolution import attest, compare_with_previous
 from publisher.mapping import Mapping
 from publisher.members import MemberBatch, MemberReader, read_members
 from publisher.named import Selectors, named_members
@@ -71,9 +74,10 @@ def publish(
         InvalidInputError: ``input.no-records`` when nothing is left; and what reading the sources raises.
         ShardrelError: What the store and the gate raise.
 
-    Effects: in this order a pin in the gate, shards and parts of the member index, the member index, the
-        root manifest, the provenance, the end of the pin, which makes the root STAGED. Objects are
-        written once under their digests; a crash leaves some of them and the pin, a refusal nothing.
+    Effects: in this order a pin in the gate, the report of schema evolution, shards and parts of the member
+        index, the member index, the root manifest, the attestations, the end of the pin, which makes the root
+        STAGED. Objects are written once under their digests; a crash leaves some of them and the pin, a refusal
+        nothing but that report.
 
     Source: schemas/SPEC.md#publish
     """
@@ -84,11 +88,16 @@ def publish(
     publication = options.publication(snapshot_digest)
     # 2. Pin it in the gate, before the first byte is written.
     with _pinned(store, dataset, publication, snapshot_digest, world) as pin:
+        compared = compare_with_previous(store, declared, options)
         # 3.-5. Read and compare the records; write shards and member index.
         made = _make(store, sources, declared, fences, options, world)
         # 6. Write the root manifest.
+        if compared is not None:
+            made = replace(made, release=structs.replace(made.release, schema_evolution=compared.object))
         root = Digest(put_record(store, made.release).digest)
-        # 7. Attach the provenance.
+        # 7. Attach what the schema was compared with, and the provenance.
+        if compared is not None:
+            attest(store, root, dataset, compared, world.signer)
         build = Build(
             snapshot=snapshot_digest,
             parameters=options.parameters,
@@ -110,6 +119,7 @@ def publish(
         excluded=made.excluded,
         stored_bytes=totals.stored_bytes,
         already_present=made.already_present,
+        evolution=None if compared is None else compared.report,
     )
 
 

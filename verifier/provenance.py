@@ -13,7 +13,7 @@ from shardrel.records.report import BUILD_TYPE
 from verifier.tally import Spot
 
 _EXTERNAL = frozenset({"snapshot", "parameters"})
-_PARAMETERS = frozenset({"shards", "shardBytes", "seed", "compression"})
+_PARAMETERS = frozenset({"shards", "shardBytes", "seed", "compression", "previous", "renames", "encryption"})
 
 
 def check_provenance(root: str, snapshot: str, predicates: Iterable[bytes]) -> list[Spot]:

@@ -41,6 +41,7 @@ _DIGEST_FAILURES = frozenset(
 FULL_CHECKS = (
     "root", "snapshot", "record-schema", "storage", "parquet", "page-checksums", "records", "logical-digest",
     "member-set", "members", "ordered-root", "totals", "tombstones", "benchmarks", "provenance", "member-index",
+    "schema-evolution",
 )  # fmt: skip
 DELTA_CHECKS = ("tombstones", "benchmarks")
 

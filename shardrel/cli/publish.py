@@ -1,15 +1,18 @@
 """``shardrel publish``: shards, member index, root manifest and provenance, to staging."""
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shardrel import clock
-from shardrel.cli.access import full_digest, the_store_to_write
+from shardrel.cli.access import full_digest, the_root, the_store_to_write
 from shardrel.cli.arguments import Engine, Workers
+from shardrel.cli.changes import changes_table, in_short
 from shardrel.cli.fencing import selectors_upto
 from shardrel.cli.output import Result, meter
+from shardrel.cli.renames import read_renames
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import signers, the_gate
 from shardrel.errors import ErrorCode, InvalidInputError, RefusedError
@@ -40,26 +43,44 @@ def publish(
     compression: Annotated[
         str, typer.Option(metavar="CODEC", help="zstd:LEVEL, gzip:LEVEL, snappy, lz4, none.")
     ] = "zstd:3",
+    previous: Annotated[
+        str | None, typer.Option(metavar="ROOT", help="Compare the record schema with that of this root.")
+    ] = None,
+    renames: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Fields that have another name since, as JSON.")
+    ] = None,
     workers: Workers = 2,
     engine: Engine = "local",
 ) -> Result:
     """Write a release of a snapshot. Interrupted and run again, it goes on; it ends at the same root."""
     from publisher.options import PublishOptions
+    from publisher.partition import SHARD_BYTES
     from publisher.publish import World
     from publisher.publish import publish as write_release
     from shardrel.canonical import json
+    from shardrel.gate.refusals import as_error
+    from shardrel.gate.schema_rule import judge
     from shardrel.records.snapshot import Snapshot
     from shardrel.store.objects import get_by_digest
 
     if shards is not None and shard_size is not None:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, "say --shards or --shard-size, not both")
     digest = full_digest(snapshot)
-    size = {} if shard_size is None else {"shard_bytes": read_size(shard_size)}
-    options = PublishOptions(
-        shards=shards, seed=seed, compression=read_compression(compression), workers=workers, **size
-    )
+    named = () if renames is None else read_renames(renames)
+    size = SHARD_BYTES if shard_size is None else read_size(shard_size)
     store = the_store_to_write(settings)
     view = the_gate(settings, store)
+    options = PublishOptions(
+        shards=shards,
+        seed=seed,
+        compression=read_compression(compression),
+        workers=workers,
+        previous=None if previous is None else the_root(previous, list(view.body.candidates)),
+        renames=named,
+        shard_bytes=size,
+    )
+    if previous is None and (refusal := judge(view.body, view.policy, None, None)) is not None:
+        raise as_error(refusal)
     [signer, *_] = signers(settings, view.policy, "publisher")
     declared = json.decode(get_by_digest(store, digest), Snapshot)
     if declared.dataset != settings.dataset:
@@ -73,12 +94,14 @@ def publish(
     fences = selectors_upto(store, view, declared.tombstone_watermark, declared.benchmark_fence)
     with meter("publish", quiet=settings.as_json) as progress:
         world = World(signer=signer, now=clock.now_utc, progress=progress)
-        named = fences.tombstones | fences.benchmarks
-        done = write_release(store, digest, [*source, *(more or [])], options, fences=named, world=world)
+        selectors = fences.tombstones | fences.benchmarks
+        done = write_release(store, digest, [*source, *(more or [])], options, fences=selectors, world=world)
     return _shown(done)
 
 
 def _shown(done: "PublishResult") -> Result:
+    import msgspec
+
     return Result(
         data={
             "root": done.root,
@@ -89,6 +112,7 @@ def _shown(done: "PublishResult") -> Result:
             "excluded": done.excluded,
             "storedBytes": done.stored_bytes,
             "alreadyPresent": done.already_present,
+            "schemaEvolution": None if done.evolution is None else msgspec.to_builtins(done.evolution),
         },
         headline=f"{done.shards} shards with {done.records:,} records are {done.state}",
         facts=[
@@ -97,7 +121,9 @@ def _shown(done: "PublishResult") -> Result:
             ("stored bytes", f"{done.stored_bytes:,}"),
             ("excluded", done.excluded),
             ("already there", done.already_present),
+            *([] if done.evolution is None else [("record schema", in_short(done.evolution.changes))]),
         ],
+        tables=[changes_table(done.evolution.changes)] if done.evolution and done.evolution.changes else [],
     )
 
 

@@ -13,6 +13,7 @@ from shardrel.gate.history import Link
 from shardrel.gate.retention import Commit
 from shardrel.records.checkpoint import CheckpointManifest, CommitRecord
 from shardrel.records.descriptor import Descriptor
+from shardrel.records.evolution import SchemaEvolution
 from shardrel.records.gate import Fence, FenceKind, GateBody
 from shardrel.records.release import Release
 from shardrel.records.snapshot import MemberIndex, Part, Snapshot
@@ -26,7 +27,7 @@ Named = dict[str, str | None]
 
 
 def root_closure(store: Store, root: str) -> Named:
-    """A root manifest, its shards, its snapshot and its member index.
+    """A root manifest, its shards, its snapshot, its member index, and what its schema was compared with.
 
     Raises:
         NotFoundError, IntegrityError, FormatError: One of them is not what its digest says.
@@ -37,8 +38,15 @@ def root_closure(store: Store, root: str) -> Named:
     named: Named = {root: None, **{shard.digest: shard.object_version for shard in release.shards}}
     named |= _named([objects.snapshot, objects.record_schema, objects.member_index], index.parts)
     if release.schema_evolution is not None:
-        named |= _named([release.schema_evolution], ())
+        named |= _compared(store, release.schema_evolution)
     return named | snapshot_closure(store, objects.snapshot.digest)
+
+
+def _compared(store: Store, report: Descriptor) -> Named:
+    """A report of schema evolution, and what a verifier needs to make it again: two records, no shards."""
+    previous = get_record(store, report, SchemaEvolution).previous
+    release = json.decode(get_by_digest(store, previous), Release)
+    return {previous: None} | _named([report, release.objects.record_schema], ())
 
 
 def snapshot_closure(store: Store, snapshot: str) -> Named:

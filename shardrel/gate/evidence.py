@@ -9,7 +9,8 @@ from dataclasses import replace
 from shardrel.canonical import json
 from shardrel.errors import FormatError, TrustError
 from shardrel.gate.attestations import list_envelopes, read_envelope
-from shardrel.gate.facts import Evidence, SeenApproval, SeenProvenance, SeenReport
+from shardrel.gate.facts import Evidence, SeenApproval, SeenEvolution, SeenProvenance, SeenReport
+from shardrel.records.evolution import EVOLUTION_PREDICATE, SchemaEvolution
 from shardrel.records.policy import Policy
 from shardrel.records.report import (
     APPROVAL_PREDICATE,
@@ -36,7 +37,7 @@ def gather(store: Store, root: str, policy: Policy) -> Evidence:
         policy: Whose keys count.
 
     Returns:
-        Reports, approvals and provenance, each with the distinct keys of its role that signed it.
+        Reports, approvals, provenance and evolutions, each with the distinct keys of its role that signed it.
     """
     evidence = Evidence(signers=frozenset(), root=root)
     for digest in list_envelopes(store, root):
@@ -60,6 +61,9 @@ def _with(evidence: Evidence, digest: str, envelope: bytes, root: str, policy: P
         if kind == PROVENANCE_PREDICATE and (keys := members(policy.roles.publisher, opened.key_ids)):
             made = SeenProvenance(envelope=digest, key_ids=keys, predicate=predicate)
             return replace(evidence, provenance=(*evidence.provenance, made))
+        if kind == EVOLUTION_PREDICATE and (keys := members(policy.roles.publisher, opened.key_ids)):
+            compared = SeenEvolution(envelope=digest, key_ids=keys, report=json.decode(predicate, SchemaEvolution))
+            return replace(evidence, evolutions=(*evidence.evolutions, compared))
     except (TrustError, FormatError):
         return evidence
     return evidence

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from shardrel.errors import ErrorCode
 from shardrel.records.descriptor import Descriptor
+from shardrel.records.evolution import SchemaEvolution
 from shardrel.records.gate import GateBody, Sweep
 from shardrel.records.policy import Policy
 from shardrel.records.report import Approval, Report
@@ -39,6 +40,15 @@ class SeenProvenance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeenEvolution:
+    """A report of schema evolution about the asked root, and the trusted publisher keys that signed it."""
+
+    envelope: str
+    key_ids: frozenset[str]
+    report: SchemaEvolution
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogFacts:
     """What was read back of a fence log: the entries between ``previous`` and ``log``."""
 
@@ -54,7 +64,7 @@ class Evidence:
 
     Attributes:
         signers: Ids of the keys that sign the transition.
-        root: The root that reports, approvals and provenance are about.
+        root: The root that reports, approvals, provenance and evolutions are about.
         policy: The policy that a ``set-policy`` or an ``init`` would bring, validated.
         log: The part of the log that an advance would take, or that would be staged.
         rest: What is staged behind that part.
@@ -66,6 +76,7 @@ class Evidence:
     reports: tuple[SeenReport, ...] = ()
     approvals: tuple[SeenApproval, ...] = ()
     provenance: tuple[SeenProvenance, ...] = ()
+    evolutions: tuple[SeenEvolution, ...] = ()
     policy: Policy | None = None
     log: LogFacts | None = None
     rest: LogFacts | None = None

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from shardrel.records.evolution import ChangeKind
 from shardrel.records.fields import Count, Name, Positive, Record
 
 
@@ -44,9 +45,12 @@ class Policy(Record, tag_field="schema", tag="training.shard.policy.v1", frozen=
         separate_duties: No key may stand in two of publisher, verifier and approver.
         max_fence_step: Most entries that one advance may take (bounds a fast-forward).
         rollback_window: Generations of an alias that retention keeps.
+        schema_changes: Kinds of change that a release's record schema may have against a root that was admitted, which
+            its publisher then has to name; null asks for no comparison.
     """
 
     roles: Roles
     separate_duties: bool
     max_fence_step: Positive
     rollback_window: Count
+    schema_changes: tuple[ChangeKind, ...] | None = None

@@ -1,0 +1,91 @@
+"""The report of schema evolution, made again from both record schemas. Source: schemas/SPEC.md#schema-evolution"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from shardrel.canonical import json
+from shardrel.errors import ErrorCode, FormatError, IntegrityError, InvalidInputError, NotFoundError
+from shardrel.gate.schema_rule import judge
+from shardrel.gate.view import GateView
+from shardrel.records.descriptor import Descriptor
+from shardrel.records.evolution import SchemaEvolution
+from shardrel.records.release import Release
+from shardrel.records.schema import RecordSchema
+from shardrel.records.schema_changes import Side, evolution
+from shardrel.store.objects import get_by_digest, get_record
+from shardrel.store.port import Store
+from verifier.tally import Spot
+
+_LARGEST = json.MAX_RECORD_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refuted:
+    """What is said in place of a report that does not hold."""
+
+    spot: Spot
+
+
+def check_evolution(
+    store: Store, root: str, release: Release, gate: GateView, attested: Iterable[SchemaEvolution]
+) -> Iterator[Spot]:
+    """What is wrong with the comparison that a release names, and what the policy has against it.
+
+    Args:
+        store: Where both releases are.
+        root: The release's digest.
+        release: Its manifest.
+        gate: Whose policy counts.
+        attested: Reports about this root that trusted publishers signed.
+
+    Raises:
+        UnavailableError: The store does not answer.
+    """
+    report: SchemaEvolution | None = None
+    if release.schema_evolution is not None:
+        made = _made_again(store, release, release.schema_evolution)
+        if isinstance(made, _Refuted):
+            yield made.spot
+            return
+        report = made
+        if report not in attested:
+            yield Spot(code=ErrorCode.EVOLUTION_NOT_ATTESTED, subject=root)
+    refusal = judge(gate.body, gate.policy, root, report)
+    if refusal is not None:
+        yield Spot(code=refusal.code, subject=root, detail=str(refusal.context.get("changes") or refusal.message))
+
+
+def _made_again(store: Store, release: Release, named: Descriptor) -> SchemaEvolution | _Refuted:
+    subject = named.digest
+    try:
+        if named.size > _LARGEST:
+            return _refuted(ErrorCode.FORMAT_TOO_LARGE, subject, "a record is larger than a record may be")
+        claimed = get_record(store, named, SchemaEvolution)
+        subject = claimed.previous
+        previous = json.decode(get_by_digest(store, subject), Release)
+        subject = previous.objects.record_schema.digest
+        old = _side(store, previous)
+        subject = release.objects.record_schema.digest
+        new = _side(store, release)
+    except (NotFoundError, IntegrityError, FormatError) as err:
+        return _refuted(err.code, subject, err.message)
+    if previous.dataset != release.dataset:
+        return _refuted(ErrorCode.ROOT_DATASET, claimed.previous, "the previous release is of another dataset")
+    try:
+        made = evolution(claimed.previous, old, new, claimed.renames)
+    except InvalidInputError as err:
+        return _refuted(ErrorCode.EVOLUTION_MISMATCH, named.digest, err.message)
+    if made != claimed:
+        return _refuted(ErrorCode.EVOLUTION_MISMATCH, named.digest, "the schemas differ in another way than it says")
+    return made
+
+
+def _side(store: Store, release: Release) -> Side:
+    described = release.objects.record_schema
+    if described.size > _LARGEST:
+        raise FormatError(ErrorCode.FORMAT_TOO_LARGE, "a record is larger than a record may be")
+    return Side(digest=described.digest, schema=get_record(store, described, RecordSchema))
+
+
+def _refuted(code: ErrorCode, subject: str, detail: str) -> _Refuted:
+    return _Refuted(spot=Spot(code=code, subject=subject, detail=detail))
