@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from shardrel.checkpoint.group import Group
-from shardrel.data.batches import StepBatch, byte_rows
+from shardrel.data.batches import StepBatch
 from shardrel.data.cache import ShardCache
 from shardrel.errors import ShardrelError
 from shardrel.store.open import open_store
@@ -80,7 +80,7 @@ def train(group: Group, options: argparse.Namespace) -> None:
         if batch.step >= last:
             break
         die_if_asked(group, options, batch)
-        loss = model(byte_rows(batch.table[options.text_column], LENGTH, pad=PAD)) if batch.table.num_rows else None
+        loss = model(batch.ragged(options.text_column).padded(LENGTH, PAD)) if batch.rows.count else None
         optimizer.zero_grad()
         if loss is not None:
             loss.backward()

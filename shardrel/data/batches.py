@@ -1,18 +1,25 @@
 """Batches of a pinned run: the rank's part of each step. Source: schemas/SPEC.md#sample-order."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
 
 from shardrel.data import ledger
-from shardrel.data.order import SampleOrder, Samples, batch_at, rank_part, samples_of
-from shardrel.data.shards import ShardReader
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.data.columns import Column
+from shardrel.data.mix import RunOrder, samples_at, shards_ahead, spans_at
+from shardrel.data.order import BatchSpan, Samples, rank_part
+from shardrel.data.reader import Rows, ShardReader
+from shardrel.data.tensors import Ragged, ragged_of, tensor_of
 from shardrel.records.checkpoint import Cut
+
+STRETCH_ROWS = 2048
+"""Rows that a rank gathers at once, at most: enough to hide what a call costs."""
+
+STRETCH_BYTES = 8 << 20
+_STRETCH_SAMPLES = 1 << 18
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,14 +31,14 @@ class StepBatch:
         after: The cut once the step is done: what a checkpoint behind this step holds.
         samples: Shape (m, 2), the whole global batch in global order, equal on every rank.
         part: Half-open range of ``samples`` that is this rank's; may be empty.
-        table: Arrow table of the part's wanted columns.
+        rows: The part's wanted columns.
     """
 
     before: Cut
     after: Cut
     samples: Samples
     part: tuple[int, int]
-    table: Any
+    rows: Rows
 
     @property
     def step(self) -> int:
@@ -48,53 +55,121 @@ class StepBatch:
         """This rank's share of the batch. Mean losses weighted by it sum over the ranks to the global mean."""
         return (self.part[1] - self.part[0]) / self.count
 
+    @property
+    def table(self) -> Any:
+        """Arrow table of the part's wanted columns, by their logical types."""
+        return self.rows.table()
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """A column of numbers, fixed-size lists or fixed binaries: shape (rows, …), not copied.
+
+        Raises:
+            InvalidInputError: ``input.column-type``.
+        """
+        return tensor_of(self.rows.columns[name], name)
+
+    def ragged(self, name: str) -> Ragged:
+        """A column of lists of numbers, strings or binaries, not copied.
+
+        Raises:
+            InvalidInputError: ``input.column-type``.
+        """
+        return ragged_of(self.rows.columns[name], name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Between processes numbers travel as tensors, which torch puts into shared memory."""
+        columns = {name: _packed(one) for name, one in self.rows.columns.items()}
+        return _received, (self.before, self.after, self.samples, self.part, columns, self.rows.count)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """Whose batches: of which rank, and of which of its loader's workers.
+
+    Attributes:
+        worker: Worker number k of n makes steps k, k + n, k + 2n … from the first one on.
+    """
+
+    rank: int
+    world_size: int
+    worker: int = 0
+    workers: int = 1
+
 
 def batches(
-    reader: ShardReader, order: SampleOrder, cut: Cut, *, global_batch: int, rank: int, world_size: int
+    reader: ShardReader, order: RunOrder, cut: Cut, *, global_batch: int, seat: Seat, row_bytes: int = 4096
 ) -> Iterator[StepBatch]:
     """Steps from a cut on, without end; a resume is the same call with the restored cut.
 
+    Several steps are gathered at once, and shards that come next are opened meanwhile.
+
+    Args:
+        reader: Of the run's shards.
+        order: Of the run's samples.
+        cut: What was consumed before.
+        global_batch: Samples a step, over all ranks.
+        seat: Whose part is wanted.
+        row_bytes: About how large a row is.
+
     Ranks: all, each with its own rank; every rank gets every step, so that collectives stay matched.
     """
+    steps = _stretch_steps(global_batch, seat, row_bytes)
+    first = cut.step
     while True:
-        span = batch_at(order, cut.cursor, global_batch)
-        samples = samples_of(order, span)
-        low, high = rank_part(span.count, rank, world_size)
-        done = ledger.after(cut, span, samples, order)
-        table = reader.take(samples[low:high])
-        yield StepBatch(before=cut, after=done, samples=samples, part=(low, high), table=table)
-        cut = done
+        spans = spans_at(order, cut.cursor, global_batch, steps)
+        samples = samples_at(order, spans)
+        cuts, ranges = _layout(order, cut, spans, samples)
+        wanted = [at for at in range(len(spans)) if (cuts[at].step - first) % seat.workers == seat.worker]
+        parts = [rank_part(spans[at].count, seat.rank, seat.world_size) for at in wanted]
+        rows = [samples[ranges[at] + low : ranges[at] + high] for at, (low, high) in zip(wanted, parts, strict=True)]
+        reader.ahead(int(shard) for shard in np.unique(np.concatenate(rows)[:, 0]))
+        reader.ahead(shards_ahead(order, cuts[-1].cursor))
+        taken = reader.take(np.concatenate(rows))
+        start = 0
+        for at, (low, high) in zip(wanted, parts, strict=True):
+            yield StepBatch(
+                before=cuts[at],
+                after=cuts[at + 1],
+                samples=samples[ranges[at] : ranges[at] + spans[at].count],
+                part=(low, high),
+                rows=taken.slice(start, start + high - low),
+            )
+            start += high - low
+        cut = cuts[-1]
 
 
-def column_tensor(column: Any) -> torch.Tensor:
-    """A column of numbers, bools or fixed-size lists of them, without nulls, as one tensor of shape (n, …).
+def _layout(order: RunOrder, cut: Cut, spans: Sequence[BatchSpan], samples: Samples) -> tuple[list[Cut], list[int]]:
+    """The cuts between the steps, and where each step's samples begin."""
+    cuts, ranges, at = [cut], [], 0
+    for span in spans:
+        ranges.append(at)
+        cuts.append(ledger.after(cuts[-1], span, samples[at : at + span.count], order))
+        at += span.count
+    return cuts, ranges
 
-    Raises:
-        InvalidInputError: ``input.column-type``.
-    """
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    shape = [len(array)]
-    while pa.types.is_fixed_size_list(array.type) and not array.null_count:
-        shape.append(array.type.list_size)
-        array = array.flatten()
-    kind = array.type
-    number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    if array.null_count or not number:
-        raise InvalidInputError(
-            ErrorCode.INPUT_COLUMN_TYPE, "only numbers and fixed-size lists without nulls become one tensor"
+
+def _stretch_steps(global_batch: int, seat: Seat, row_bytes: int) -> int:
+    rows = min(STRETCH_ROWS, max(1, STRETCH_BYTES // max(row_bytes, 1)))
+    own = max(1, rows * seat.world_size // global_batch)
+    return max(seat.workers, min(own * seat.workers, _STRETCH_SAMPLES // global_batch))
+
+
+def _packed(column: Column) -> tuple[Column, Any, Any]:
+    values = None if column.values is None else torch.from_numpy(np.ascontiguousarray(column.values))
+    ends = None if column.ends is None else torch.from_numpy(np.ascontiguousarray(column.ends))
+    array = None if column.array is None else column.array.take(np.arange(column.rows))
+    return replace(column, values=None, ends=None, array=array), values, ends
+
+
+def _received(
+    before: Cut, after: Cut, samples: Samples, part: tuple[int, int], columns: dict[str, Any], count: int
+) -> StepBatch:
+    rows = {
+        name: replace(
+            column,
+            values=None if values is None else values.numpy(),
+            ends=None if ends is None else ends.numpy(),
         )
-    return torch.from_numpy(np.array(array.to_numpy(zero_copy_only=False))).reshape(shape)
-
-
-def byte_rows(column: Any, length: int, *, pad: int) -> torch.Tensor:
-    """The first ``length`` bytes of each string or binary value, shape (n, length), int64, padded with ``pad``.
-
-    A null is a row of padding.
-    """
-    out = torch.full((len(column), length), pad, dtype=torch.int64)
-    for index, value in enumerate(column.cast(pa.large_binary())):
-        data = value.as_buffer() if value.is_valid else None
-        if data is not None and data.size:
-            size = min(length, data.size)
-            out[index, :size] = torch.from_numpy(np.frombuffer(data, np.uint8, size).astype(np.int64))
-    return out
+        for name, (column, values, ends) in columns.items()
+    }
+    return StepBatch(before=before, after=after, samples=samples, part=part, rows=Rows(columns=rows, count=count))

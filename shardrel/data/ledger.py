@@ -6,7 +6,8 @@ world size end in the same digest exactly when they consumed the same samples in
 
 import numpy as np
 
-from shardrel.data.order import BatchSpan, SampleOrder, Samples, batch_at, samples_of
+from shardrel.data.mix import RunOrder, epoch_at, samples_at, span_at
+from shardrel.data.order import BatchSpan, Samples
 from shardrel.digest import Digest, Domain, domain_hash, raw_digest, to_digest, u64
 from shardrel.records.checkpoint import Cut
 
@@ -22,20 +23,20 @@ def chain(ledger: str, step: int, samples: Samples) -> Digest:
     return to_digest(domain_hash(Domain.LEDGER, raw_digest(ledger), u64(step), u64(len(samples)), pairs))
 
 
-def after(cut: Cut, span: BatchSpan, samples: Samples, order: SampleOrder) -> Cut:
+def after(cut: Cut, span: BatchSpan, samples: Samples, order: RunOrder) -> Cut:
     """The cut behind one more step; ``epoch`` is that of the next sample."""
     cursor = cut.cursor + span.count
     return Cut(
         step=cut.step + 1,
-        epoch=cursor // order.epoch_samples,
+        epoch=epoch_at(order, cursor),
         cursor=cursor,
         ledger=chain(cut.ledger, cut.step, samples),
     )
 
 
-def replay(cut: Cut, order: SampleOrder, global_batch: int, steps: int) -> Cut:
+def replay(cut: Cut, order: RunOrder, global_batch: int, steps: int) -> Cut:
     """What the cut must be after ``steps`` more steps; needs sizes and seed, no file and no tensor."""
     for _ in range(steps):
-        span = batch_at(order, cut.cursor, global_batch)
-        cut = after(cut, span, samples_of(order, span), order)
+        span = span_at(order, cut.cursor, global_batch)
+        cut = after(cut, span, samples_at(order, [span]), order)
     return cut

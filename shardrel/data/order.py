@@ -2,7 +2,8 @@
 
 Nothing here reads a file or knows a world size. An epoch is laid out in blocks of a few shards; a
 block's permutation is computed when a position in it is asked for, so memory follows the block and
-not the data set, and a resume costs one block wherever the cursor stands.
+not the data set, and a resume costs one block wherever the cursor stands. ``shardrel.data.mix`` lays
+several such orders into each other.
 """
 
 import functools
@@ -23,9 +24,9 @@ Samples = npt.NDArray[np.uint32]
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SampleOrder:
-    """What decides the order.
+    """What decides the order. Its hash and its sum are kept: both memos ask for them at every step.
 
     Attributes:
         sizes: Samples of the split in shard number i; 0 where the split doesn't occur.
@@ -37,10 +38,17 @@ class SampleOrder:
     seed: int
     block_shards: int
 
-    @property
+    @functools.cached_property
     def epoch_samples(self) -> int:
         """Samples of one epoch."""
         return sum(self.sizes)
+
+    @functools.cached_property
+    def _hashed(self) -> int:
+        return hash((self.sizes, self.seed, self.block_shards))
+
+    def __hash__(self) -> int:
+        return self._hashed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +89,21 @@ def batch_at(order: SampleOrder, cursor: int, global_batch: int) -> BatchSpan:
     return BatchSpan(epoch=epoch, start=start, count=min(global_batch, order.epoch_samples - start))
 
 
+def block_at(order: SampleOrder, epoch: int, start: int) -> tuple[int, ...]:
+    """Numbers of the shards that the block around a position is made of, for whoever opens them ahead."""
+    layout = _layout(order, epoch)
+    block = int(np.searchsorted(layout.starts, start, side="right")) - 1
+    shards = layout.shards[block * order.block_shards : (block + 1) * order.block_shards]
+    return tuple(int(shard) for shard in shards)
+
+
+def block_end(order: SampleOrder, epoch: int, start: int) -> int:
+    """The position behind the block around a position."""
+    starts = _layout(order, epoch).starts
+    after = int(np.searchsorted(starts, start, side="right"))
+    return int(starts[after]) if after < len(starts) else order.epoch_samples
+
+
 def rank_part(count: int, rank: int, world_size: int) -> tuple[int, int]:
     """Half-open range of a batch of ``count`` samples that falls to a rank; may be empty."""
     return rank * count // world_size, (rank + 1) * count // world_size
@@ -110,22 +133,23 @@ def splitmix64(seed: int, count: int) -> npt.NDArray[np.uint64]:
         return np.asarray(z ^ (z >> np.uint64(31)), np.uint64)
 
 
-def _key(order: SampleOrder, epoch: int, level: int, index: int) -> int:
-    raw = domain_hash(Domain.ORDER, u64(order.seed), u64(epoch), u64(level), u64(index))
+def order_key(seed: int, epoch: int, level: int, index: int) -> int:
+    """First 8 bytes of ``H(order, u64(seed) ‖ u64(epoch) ‖ u64(level) ‖ u64(index))``."""
+    raw = domain_hash(Domain.ORDER, u64(seed), u64(epoch), u64(level), u64(index))
     return int.from_bytes(raw[:8], "little")
 
 
-# Both memos hold pure results; their sizes bound the memory to a few blocks.
-@functools.lru_cache(maxsize=4)
+# Both memos hold pure results; their sizes bound the memory to a few blocks, of every input of a mix.
+@functools.lru_cache(maxsize=8)
 def _layout(order: SampleOrder, epoch: int) -> EpochLayout:
     used = np.flatnonzero(np.asarray(order.sizes, np.int64)).astype(np.uint32)
-    keys = np.array([_key(order, epoch, 0, int(index)) for index in used], np.uint64)
+    keys = np.array([order_key(order.seed, epoch, 0, int(index)) for index in used], np.uint64)
     shards = used[np.argsort(keys, kind="stable")]
     totals = np.concatenate([[0], np.cumsum(np.asarray(order.sizes, np.int64)[shards])])
     return EpochLayout(shards=shards, starts=totals[: len(shards) : order.block_shards])
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=8)
 def _block(order: SampleOrder, epoch: int, block: int) -> Samples:
     first = block * order.block_shards
     shards = _layout(order, epoch).shards[first : first + order.block_shards]
@@ -133,4 +157,4 @@ def _block(order: SampleOrder, epoch: int, block: int) -> Samples:
     rows = np.empty((sum(sizes), 2), np.uint32)
     rows[:, 0] = np.repeat(shards, sizes)
     rows[:, 1] = np.concatenate([np.arange(size, dtype=np.uint32) for size in sizes])
-    return rows[np.argsort(splitmix64(_key(order, epoch, 1, block), len(rows)), kind="stable")]
+    return rows[np.argsort(splitmix64(order_key(order.seed, epoch, 1, block), len(rows)), kind="stable")]

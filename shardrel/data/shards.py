@@ -1,6 +1,5 @@
-"""Open a verified shard and take rows from it. Source: schemas/SPEC.md#shards, #sample-order."""
+"""Decode the checked bytes of a shard. Source: schemas/SPEC.md#shards."""
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shardrel.canonical.schema import logical_arrow_type, physical_schema
-from shardrel.data.cache import ShardCache
-from shardrel.data.order import Samples
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
 from shardrel.records.descriptor import Descriptor
-from shardrel.records.release import Release, Shard
+from shardrel.records.release import Shard
 from shardrel.records.schema import Field, RecordSchema
 
 SPLIT_COLUMN = "_shardrel_split"
@@ -155,48 +152,3 @@ def _strict(column: Any, physical: Any) -> Any:
     if not column.type.equals(physical):
         raise pa.ArrowInvalid("another physical type")
     return column
-
-
-class ShardReader:
-    """Opened shards of a release, the last few of them kept decoded.
-
-    A shard is hashed against the root manifest each time it is opened, so none is used unverified.
-    """
-
-    def __init__(
-        self,
-        cache: ShardCache,
-        release: Release,
-        fields: tuple[Field, ...],
-        split: str | None,
-        *,
-        keep: int,
-    ) -> None:
-        self._cache = cache
-        self._release = release
-        self._fields = fields
-        self._split = split
-        self._keep = keep
-        self._open: OrderedDict[int, OpenShard] = OrderedDict()
-
-    def take(self, samples: Samples) -> Any:
-        """Table of the samples in the given order; shape (n, 2) of shard and index."""
-        if len(samples) == 0:
-            return pa.table([pa.array([], logical_arrow_type(f)) for f in self._fields], [f.name for f in self._fields])
-        order = np.argsort(samples[:, 0], kind="stable")
-        shards, starts = np.unique(samples[order, 0], return_index=True)
-        groups = np.split(order, starts[1:])
-        parts = [self._shard(int(s)).take(samples[g, 1]) for s, g in zip(shards, groups, strict=True)]
-        back = np.empty(len(order), np.int64)
-        back[order] = np.arange(len(order))
-        return pa.concat_tables(parts).take(pa.array(back)).combine_chunks()
-
-    def _shard(self, number: int) -> OpenShard:
-        if number not in self._open:
-            shard = self._release.shards[number]
-            data = self._cache.read(shard_descriptor(shard))
-            self._open[number] = open_shard(data, shard, self._fields, self._split)
-            while len(self._open) > self._keep:
-                self._open.popitem(last=False)
-        self._open.move_to_end(number)
-        return self._open[number]

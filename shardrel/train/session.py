@@ -11,10 +11,13 @@ from shardrel.checkpoint.load import load
 from shardrel.checkpoint.manifest import Expected
 from shardrel.checkpoint.save import Saved, save
 from shardrel.data import ledger
-from shardrel.data.batches import StepBatch, batches
+from shardrel.data.batches import Seat, StepBatch, batches
 from shardrel.data.cache import ShardCache
+from shardrel.data.decoded import DecodedCache, ShardEntry
+from shardrel.data.mix import open_shards
 from shardrel.data.plan import effective_split
-from shardrel.data.shards import ShardReader, select_fields
+from shardrel.data.reader import ShardReader
+from shardrel.data.shards import select_fields
 from shardrel.records.checkpoint import Cut
 from shardrel.store.port import Store
 from shardrel.train.pin import PinnedRun
@@ -91,15 +94,21 @@ def steps(group: Group, cache: ShardCache, pin: PinnedRun, cut: Cut) -> Iterator
 
     Ranks: all.
     """
+    totals = pin.release.totals
     reader = ShardReader(
-        cache,
-        pin.release,
+        DecodedCache(cache),
+        [ShardEntry(shard=shard, schema=pin.schema) for shard in pin.release.shards],
         select_fields(pin.schema, pin.plan.columns),
         effective_split(pin.release, pin.plan.split),
-        keep=pin.plan.block_shards + 1,
+        keep=open_shards(pin.order),
     )
     return batches(
-        reader, pin.order, cut, global_batch=pin.plan.global_batch, rank=group.rank, world_size=group.world_size
+        reader,
+        pin.order,
+        cut,
+        global_batch=pin.plan.global_batch,
+        seat=Seat(rank=group.rank, world_size=group.world_size),
+        row_bytes=totals.logical_bytes // totals.records,
     )
 
 

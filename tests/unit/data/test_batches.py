@@ -3,18 +3,18 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 
 from shardrel.data import ledger
-from shardrel.data.batches import StepBatch, batches, byte_rows, column_tensor
+from shardrel.data.batches import Seat, StepBatch, batches
 from shardrel.data.cache import ShardCache
+from shardrel.data.decoded import DecodedCache, ShardEntry
 from shardrel.data.order import SampleOrder
 from shardrel.data.plan import effective_split
-from shardrel.data.shards import ShardReader, count_split, open_shard, select_fields, shard_descriptor
+from shardrel.data.reader import ShardReader
+from shardrel.data.shards import count_split, open_shard, select_fields, shard_descriptor
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
 from shardrel.records.schema import RecordSchema
 from shardrel.store.memory import MemoryStore
@@ -67,10 +67,14 @@ def some_steps(
     """The steps of an epoch and one more."""
     fields = select_fields(schema, ("text", "number"))
     order = order_of(expected_texts(world, split))
-    cache = ShardCache(folder, world.store)
-    reader = ShardReader(cache, world.release, fields, effective_split(world.release, split), keep=keep)
-    steps = batches(reader, order, ledger.genesis(world.root), global_batch=7, rank=rank, world_size=world_size)
-    return [next(steps) for _ in range(order.epoch_samples // 7 + 2)]
+    cache = DecodedCache(ShardCache(folder, world.store))
+    entries = [ShardEntry(shard=shard, schema=schema) for shard in world.release.shards]
+    reader = ShardReader(cache, entries, fields, effective_split(world.release, split), keep=keep)
+    seat = Seat(rank=rank, world_size=world_size)
+    steps = batches(reader, order, ledger.genesis(world.root), global_batch=7, seat=seat)
+    found = [next(steps) for _ in range(order.epoch_samples // 7 + 2)]
+    reader.close()
+    return found
 
 
 @pytest.mark.parametrize("split", [None, "test", "train"])
@@ -139,23 +143,3 @@ def test_other_rows_types_or_bytes_than_declared_are_refused(world: TrainingWorl
         with pytest.raises(IntegrityError) as caught:
             open_shard(data, shard, fields, None)
         assert caught.value.code == code
-
-
-def test_columns_become_tensors_without_a_loop_over_rows() -> None:
-    numbers = pa.chunked_array([pa.array([1.5, 2.5]), pa.array([3.5])])
-    assert torch.equal(column_tensor(numbers), torch.tensor([1.5, 2.5, 3.5], dtype=torch.float64))
-    images = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(12, dtype=np.uint8)), 4)
-    assert torch.equal(column_tensor(images), torch.arange(12, dtype=torch.uint8).reshape(3, 4))
-    assert torch.equal(column_tensor(images.slice(1, 1)), torch.arange(4, 8, dtype=torch.uint8).reshape(1, 4))
-    assert column_tensor(pa.array([], pa.int32())).shape == (0,)
-    for bad in (pa.array([1, None]), pa.array([[1], [2, 3]]), pa.array(["a"]), images.take(pa.array([0, None]))):
-        with pytest.raises(InvalidInputError) as caught:
-            column_tensor(bad)
-        assert caught.value.code == ErrorCode.INPUT_COLUMN_TYPE
-
-
-def test_texts_become_rows_of_bytes() -> None:
-    column = pa.array(["ab", None, "", "xyz", "é"])
-    expected = [[97, 98], [0, 0], [0, 0], [120, 121], [195, 169]]
-    assert byte_rows(column, 2, pad=0).tolist() == expected
-    assert byte_rows(pa.chunked_array([column]), 2, pad=0).tolist() == expected

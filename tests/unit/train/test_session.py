@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from shardrel.checkpoint.group import SoloGroup
-from shardrel.data.batches import byte_rows
 from shardrel.data.cache import ShardCache
 from shardrel.errors import ErrorCode, RunFailedError
 from shardrel.gate import runs
@@ -55,7 +54,7 @@ class Job:
         for _, batch in zip(range(count), steps(GROUP, self.cache, self.pin, cut), strict=False):
             self.texts += batch.table["text"].to_pylist()
             self.optimizer.zero_grad()
-            loss = self.model(byte_rows(batch.table["text"], 8, pad=256)).square().mean()
+            loss = self.model(batch.ragged("text").padded(8, 256)).square().mean()
             loss.backward()
             reduce_gradients(GROUP, self.model.parameters(), batch)
             self.optimizer.step()
