@@ -9,6 +9,7 @@ import typer
 from shardrel.cli import (
     admit,
     approve,
+    check_proof,
     checkpoint,
     digest,
     drill,
@@ -19,6 +20,7 @@ from shardrel.cli import (
     log,
     policy,
     probe,
+    prove,
     publish,
     pull,
     revoke,
@@ -81,6 +83,8 @@ _VERBS: dict[str, _Verb] = {
     "status": status.status,
     "log": log.log,
     "pull": pull.pull,
+    "prove": prove.prove,
+    "check-proof": check_proof.check_proof,
     "probe": probe.probe,
     "drill": drill.drill,
 }

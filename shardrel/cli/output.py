@@ -28,6 +28,7 @@ class Result:
     Attributes:
         data: The JSON object of ``--json``; its keys are a contract.
         headline: One sentence for people.
+        sentences: More of them, a paragraph each.
         facts: Name and value pairs for people.
         tables: More for people.
         status: Exit status.
@@ -35,6 +36,7 @@ class Result:
 
     data: Mapping[str, Any]
     headline: str
+    sentences: Sequence[str] = ()
     facts: Sequence[tuple[str, object]] = ()
     tables: Sequence[Table] = field(default_factory=tuple)
     status: int = 0
@@ -60,6 +62,8 @@ def _write_human(result: Result) -> None:
     console = Console(highlight=False, soft_wrap=True, emoji=False)
     colour = "green" if result.status == 0 else "red"
     console.print(result.headline, style=f"bold {colour}", markup=False)
+    for sentence in result.sentences:
+        console.print(sentence, markup=False)
     width = max((len(name) for name, _ in result.facts), default=0)
     for name, value in result.facts:
         console.print(f"  {name:<{width}}  {value}", markup=False)

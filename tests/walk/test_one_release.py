@@ -43,6 +43,16 @@ def released(shardrel: Command, *more: str) -> dict[str, Any]:
     return published
 
 
+def presence(shardrel: Command, root: str, sample_id: str) -> tuple[bool, int]:
+    """Prove, and check what was proved without the store."""
+    proved = shardrel("prove", sample_id, "--root", root[7:23])
+    line = ("check-proof", proved["proof"], "--root", root, "--sample-id", sample_id, "--store", "nowhere")
+    checked = shardrel(*line)
+    assert checked["valid"]
+    assert (checked["present"], checked["count"]) == (proved["present"], proved["count"])
+    return proved["present"], proved["count"]
+
+
 def test_one_release_from_a_file_to_a_run_and_a_deletion(shardrel: Command) -> None:
     # 1. A gate, its policy, and keys for local use. Twice is harmless.
     gate = shardrel("init")
@@ -62,6 +72,9 @@ def test_one_release_from_a_file_to_a_run_and_a_deletion(shardrel: Command) -> N
     run = shardrel("run", "start", "--alias", "prod", "--run-id", "first")
     assert (run["runId"], run["root"], run["generation"]) == ("first", root, 1)
 
+    # Whoever has the root's digest can check who is in the release, with nothing else.
+    assert presence(shardrel, root, "t7") == (True, 1)
+
     # 5. One text has to go. The fence closes the run's permit and the release is not eligible any more.
     Path("tombstones.jsonl").write_text('{"sequence": 1, "sampleId": "t7", "reason": "owner.request"}\n')
     fenced = shardrel("fence", "tombstones", "tombstones.jsonl")
@@ -77,6 +90,9 @@ def test_one_release_from_a_file_to_a_run_and_a_deletion(shardrel: Command) -> N
     assert again["records"] == len(TEXTS) - 1
     assert shardrel("admit", again["root"], "--alias", "prod")["generation"] == 2
     assert shardrel("run", "start", "--alias", "prod", "--run-id", "second")["root"] == again["root"]
+
+    assert presence(shardrel, again["root"], "t7") == (False, 0)
+    assert presence(shardrel, root, "t7") == (True, 1)
 
     # 7. The gate remembers all of it, and the old root does not come back.
     state = shardrel("status")

@@ -1,0 +1,87 @@
+"""``shardrel prove``: a file that shows how many members of a release have a sample id."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shardrel.cli.access import full_digest, the_root, the_store
+from shardrel.cli.output import Result
+from shardrel.cli.settings import Settings
+from shardrel.cli.signing import the_gate
+from shardrel.digest import Domain, domain_hash
+from shardrel.errors import ErrorCode, InvalidInputError
+
+if TYPE_CHECKING:
+    from shardrel.records.proof import Proof
+
+RootOption = Annotated[
+    str, typer.Option("--root", metavar="ROOT", help="Digest of the root manifest, or a prefix that the gate knows.")
+]
+
+
+def prove(
+    settings: Settings,
+    sample_id: Annotated[str, typer.Argument(metavar="SAMPLE_ID", help="The sample id, as in the release.")],
+    root: RootOption,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to; default proof-ROOT-ID.json in this folder.")
+    ] = None,
+) -> Result:
+    """Prove that a sample is in a release, is not in it, or is in it more than once: in a file for anybody."""
+    from shardrel.proofs.prove import proof_bytes, prove
+    from shardrel.proofs.reading import plain_reading
+
+    store = the_store(settings)
+    whole = len(root.removeprefix("sha256:")) >= 64
+    digest = full_digest(root) if whole else the_root(root, list(the_gate(settings, store).body.candidates))
+    proof = prove(store, digest, sample_id, plain_reading(store))
+    path = out or Path(_file_name(digest, sample_id))
+    data = proof_bytes(proof)
+    _write(path, data)
+    return Result(
+        data={**facts_of(proof, digest), "proof": str(path), "bytes": len(data)},
+        headline=f"{asserted(proof)}: {path}",
+        sentences=[readable(proof.about)],
+        facts=[("check it with", f"shardrel check-proof {path} --root {digest}"), ("bytes", f"{len(data):,}")],
+    )
+
+
+def facts_of(proof: "Proof", root: str) -> dict[str, object]:
+    """What a proof is about, for scripts."""
+    return {
+        "root": root,
+        "dataset": proof.release.dataset,
+        "snapshot": proof.release.dataset_snapshot,
+        "sampleId": proof.sample_id,
+        "present": proof.count > 0,
+        "count": proof.count,
+        "records": proof.release.totals.records,
+        "tombstoneWatermark": proof.release.tombstone_watermark,
+        "benchmarkFence": proof.release.benchmark_fence,
+    }
+
+
+def asserted(proof: "Proof") -> str:
+    """Presence, absence or duplication, in a few words."""
+    if proof.count > 1:
+        return f"In the release {proof.count} times"
+    return "In the release, once" if proof.count else "Not in the release"
+
+
+def readable(text: str) -> str:
+    """A text with what a terminal would act upon, or would hide, escaped."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as err:
+        raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, "the file cannot be there", file=str(path)) from err
+
+
+def _file_name(root: str, sample_id: str) -> str:
+    """The id as a digest: it may be anything, also no file name."""
+    name = domain_hash(Domain.ID, sample_id.encode()).hex()[:12]
+    return f"proof-{root.removeprefix('sha256:')[:12]}-{name}.json"

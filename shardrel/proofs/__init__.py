@@ -1,0 +1,1 @@
+"""Proofs: made from what a release has stored. ``verifier.proof`` checks them."""
