@@ -1,35 +1,54 @@
-"""``shardrel log``: the history of a gate, checked from its beginning."""
+"""``shardrel log``: the history of a gate, checked from its beginning; and what of it is kept elsewhere."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from shardrel import clock
 from shardrel.cli.access import the_store
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
+from shardrel.cli.signing import signers, the_gate
 from shardrel.errors import ErrorCode, InvalidInputError
 
 if TYPE_CHECKING:
+    from shardrel.gate.anchor import Anchored
+    from shardrel.gate.history import Link
     from shardrel.gate.log import LogEntry
+    from shardrel.gate.view import GateView
+    from shardrel.store.port import Store
+
+_MOST_BYTES = 64 << 20
 
 
 def log(
     settings: Settings,
     against: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="An earlier `log --json`, which the history must still hold.")
+        Path | None,
+        typer.Option(metavar="FILE", help="What was kept (of --export, or an earlier log --json) has to hold still."),
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Add a signed checkpoint to this file, after a check of those in it."),
     ] = None,
 ) -> Result:
     """List all transitions, oldest first, with every link and signature checked."""
-    from shardrel.gate.log import must_hold, read_entries
+    from shardrel.gate.history import read_history
+    from shardrel.gate.log import entries_of
 
-    entries = read_entries(the_store(settings), settings.dataset)
-    if against is not None:
-        must_hold([entry.digest for entry in entries], _saved(against))
+    store = the_store(settings)
+    view = the_gate(settings, store)
+    links = read_history(store, view)
+    held = None if against is None else _held(store, view, links, against)
+    made = None if export is None else _exported(settings, store, view, links, export)
+    entries = entries_of(links)
     return Result(
-        data={"transitions": [_data(entry) for entry in entries]},
+        data={"transitions": [_data(entry) for entry in entries], "against": held, "export": made},
         headline=f"{len(entries)} transitions, checked",
+        facts=[*_facts("kept before", held), *_facts("export", made)],
         tables=[
             Table(
                 columns=["", "kind", "role", "recorded", "what"],
@@ -39,18 +58,97 @@ def log(
     )
 
 
-def _saved(path: Path) -> list[str]:
+def _held(store: "Store", view: "GateView", links: "list[Link]", path: Path) -> dict[str, Any]:
+    """Hold the history against what was kept: an export, or an earlier output of this verb."""
+    from shardrel.gate.anchor import must_extend
+    from shardrel.gate.log import must_hold
+
+    data = _read(path)
+    if data is None:
+        raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, f"{path} can't be read", path=str(path))
+    if data.lstrip().startswith(b"{"):
+        saved = _saved(data, path)
+        must_hold([link.digest for link in links], saved)
+        return {"file": str(path), "size": len(saved), "checkpoints": 0}
+    kept = must_extend(store, view, links, _text(data, path))
+    return {"file": str(path), "size": kept.size, "checkpoints": kept.checkpoints}
+
+
+def _exported(settings: Settings, store: "Store", view: "GateView", links: "list[Link]", path: Path) -> dict[str, Any]:
+    """Add a checkpoint to the file, where something happened since the last one in it."""
+    from shardrel.gate.anchor import extend, governors
+    from shardrel.trust.note import verifier_key
+
+    data = _read(path)
+    kept = None if data is None else _text(data, path)
+    done = extend(store, view, links, kept, signers(settings, view.policy, "governor"))
+    if done.added:
+        _replace(path, done)
+    return {
+        "file": str(path),
+        "origin": done.origin,
+        "size": done.size,
+        "root": done.root,
+        "checkpoints": done.checkpoints,
+        "added": done.added,
+        "verifierKeys": [verifier_key(done.origin, key) for key in governors(view)],
+    }
+
+
+def _read(path: Path) -> bytes | None:
+    """The file; None where there is none.
+
+    Raises:
+        InvalidInputError: ``input.no-such-file``, ``input.invalid``.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MOST_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as err:
+        raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, f"{path} can't be read", path=str(path)) from err
+    if len(data) > _MOST_BYTES:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} is too long", path=str(path))
+    return data
+
+
+def _text(data: bytes, path: Path) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as err:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} is no export of a log", path=str(path)) from err
+
+
+def _replace(path: Path, done: "Anchored") -> None:
+    """Put the longer export in the place of the file: whole, and durable."""
+    scratch = path.with_name(f".{path.name}.{clock.fresh_id()}")
+    try:
+        with scratch.open("xb") as file:
+            file.write(done.text.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    except OSError as err:
+        scratch.unlink(missing_ok=True)
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} can't be written", path=str(path)) from err
+
+
+def _saved(data: bytes, path: Path) -> list[str]:
     import msgspec
 
     try:
-        data = path.read_bytes()
-    except OSError as err:
-        raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, f"{path} can't be read", path=str(path)) from err
-    try:
-        transitions = msgspec.json.decode(data, type=dict[str, list[dict[str, Any]]])["transitions"]
+        transitions = msgspec.json.decode(data, type=dict[str, Any])["transitions"]
         return [str(transition["digest"]) for transition in transitions]
-    except (msgspec.DecodeError, UnicodeError, KeyError) as err:
+    except (msgspec.DecodeError, UnicodeError, KeyError, TypeError) as err:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} is no output of log --json", path=str(path)) from err
+
+
+def _facts(name: str, shown: dict[str, Any] | None) -> list[tuple[str, object]]:
+    if shown is None:
+        return []
+    about = f"{shown['size']} transitions" + (f", {shown['checkpoints']} checkpoints" if shown["checkpoints"] else "")
+    return [(name, about)] + ([("root", shown["root"])] if "root" in shown else [])
 
 
 def _data(entry: "LogEntry") -> dict[str, Any]:

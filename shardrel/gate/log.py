@@ -35,7 +35,12 @@ def read_entries(store: Store, dataset: str) -> list[LogEntry]:
         NotFoundError: ``gate.absent``, ``storage.object-absent``.
         IntegrityError: ``gate.history-broken``.
     """
-    return [_entry(link) for link in read_history(store, read_gate(store, dataset))]
+    return entries_of(read_history(store, read_gate(store, dataset)))
+
+
+def entries_of(links: Sequence[Link]) -> list[LogEntry]:
+    """The entries of a history that was read and checked."""
+    return [_entry(link) for link in links]
 
 
 def must_hold(digests: Sequence[str], saved: Sequence[str]) -> None:

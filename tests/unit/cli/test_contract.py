@@ -158,6 +158,29 @@ def test_fence_status_and_log(shardrel: Command, root: str) -> None:
     assert shardrel.code("log", "--against", "before.json") == "gate.history-broken"
 
 
+def test_the_log_is_exported_and_held_against_what_was_kept(shardrel: Command) -> None:
+    shardrel("init")
+    first = shardrel("log", "--export", "kept")["export"]
+    assert (first["size"], first["checkpoints"], first["added"]) == (1, 1, True)
+    assert first["verifierKeys"][0].startswith(f"{first['origin']}+")
+    assert shardrel("log", "--export", "kept")["export"]["added"] is False
+    state = Path(".shardrel/store/gates/default/state")
+    old = state.read_bytes()
+    Path("tombstones.jsonl").write_text('{"sequence": 1, "sampleId": "nobody"}\n')
+    shardrel("fence", "tombstones", "tombstones.jsonl")
+    assert shardrel("log", "--against", "kept")["against"]["size"] == 1
+    assert shardrel("log", "--export", "kept", "--against", "kept")["export"]["size"] == 2
+    state.write_bytes(old)
+    assert shardrel.code("log", "--against", "kept") == "gate.history-broken"
+    assert shardrel.code("log", "--export", "kept") == "gate.history-broken"
+    shardrel("init", "--dataset", "other")
+    assert shardrel.code("log", "--against", "kept", "--dataset", "other") == "gate.wrong-gate"
+    Path("kept").write_text("something else")
+    assert shardrel.code("log", "--against", "kept", status=2) == "input.invalid"
+    assert shardrel.code("log", "--export", "nowhere/kept", status=2) == "input.invalid"
+    assert shardrel.code("log", "--export", "new", "--key", "verifier") == "trust.role"
+
+
 def test_nothing_in_use_has_all_counts(shardrel: Command, root: str) -> None:
     checked = shardrel("verify", "--in-use")
     assert (checked["verdict"], checked["counts"]["tombstoneHits"], len(checked["counts"])) == ("PASSED", 0, 8)
