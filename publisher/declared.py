@@ -4,7 +4,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
+from publisher.encryption import part_decryption
 from shardrel.canonical import json
 from shardrel.digest import digest_of, raw_digest
 from shardrel.errors import ErrorCode, IntegrityError, NotFoundError
@@ -15,19 +17,28 @@ from shardrel.records.snapshot import Snapshot
 from shardrel.store.layout import object_key
 from shardrel.store.objects import get
 from shardrel.store.port import Store
+from shardrel.trust.key_encryption import Unlocked
+from shardrel.trust.release_keys import snapshot_key
+from shardrel.trust.sealed_parts import PartsKey
 
 _REPEATED = list(FIELDS[1:])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A snapshot and its record schema, with the versions that this store gave them."""
+    """A snapshot and its record schema, with the versions that this store gave them.
+
+    Attributes:
+        snapshot: Its parts have borders that can be read.
+        parts_key: Of parts that are encrypted.
+    """
 
     store: Store
     snapshot: Snapshot
     record_schema: RecordSchema
     snapshot_object: Descriptor
     schema_object: Descriptor
+    parts_key: PartsKey | None
 
     @property
     def schema_digest(self) -> bytes:
@@ -45,9 +56,16 @@ class Declared:
         Raises:
             IntegrityError: ``snapshot.invalid`` when the part is no table of members; what reading it raises.
         """
-        data = get(self.store, self.snapshot.parts[part].object)
+        listed = self.snapshot.parts[part]
+        data = get(self.store, listed.object)
+        decryption = None if self.parts_key is None else part_decryption(self.parts_key, listed)
         try:
-            table = pq.read_table(pa.BufferReader(data), read_dictionary=_REPEATED, page_checksum_verification=True)
+            table = pq.read_table(
+                pa.BufferReader(data),
+                read_dictionary=_REPEATED,
+                decryption_properties=decryption,
+                page_checksum_verification=True,
+            )
             return from_table(table)
         except (pa.ArrowException, OSError, KeyError) as err:
             raise IntegrityError(
@@ -55,15 +73,24 @@ class Declared:
             ) from err
 
 
-def read_declared(store: Store, snapshot_digest: str) -> Declared:
+def read_declared(store: Store, snapshot_digest: str, unlocked: Unlocked) -> Declared:
     """Read and check a snapshot and its record schema.
 
+    Args:
+        store: Where they are.
+        snapshot_digest: Of the snapshot.
+        unlocked: Keys of a snapshot that is encrypted.
+
     Raises:
+        RefusedError: ``encryption.reader``, ``encryption.key``, ``encryption.key-version``.
         NotFoundError: ``storage.object-absent``.
         IntegrityError, FormatError: When bytes are not what their digest or their kind promises.
     """
     snapshot_object, data = _versioned(store, snapshot_digest)
     snapshot = json.decode(data, Snapshot)
+    parts_key = snapshot_key(snapshot, unlocked)
+    if parts_key is not None:
+        snapshot = replace(snapshot, parts=parts_key.opened(snapshot.parts))
     schema_object, data = _versioned(store, snapshot.record_schema.digest)
     return Declared(
         store=store,
@@ -71,6 +98,7 @@ def read_declared(store: Store, snapshot_digest: str) -> Declared:
         record_schema=json.decode(data, RecordSchema),
         snapshot_object=snapshot_object,
         schema_object=schema_object,
+        parts_key=parts_key,
     )
 
 

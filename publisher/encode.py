@@ -34,7 +34,9 @@ def serializer_of(columns: tuple[ColumnEncoding, ...], row_group_records: int) -
     )
 
 
-def encode_shard(groups: Iterable[Any], serializer: Serializer, compression: Compression) -> Any:
+def encode_shard(
+    groups: Iterable[Any], serializer: Serializer, compression: Compression, encryption: Any = None
+) -> Any:
     """Parquet bytes of a shard.
 
     Args:
@@ -43,6 +45,7 @@ def encode_shard(groups: Iterable[Any], serializer: Serializer, compression: Com
             appearance; its bytes are those of the plain column.
         serializer: Of the release.
         compression: Of the release.
+        encryption: ``FileEncryptionProperties`` of the shard; None leaves it plain.
 
     Returns:
         ``pa.Buffer``.
@@ -50,14 +53,14 @@ def encode_shard(groups: Iterable[Any], serializer: Serializer, compression: Com
     sink = pa.BufferOutputStream()
     writer = None
     for group in groups:
-        writer = writer or _writer(sink, group.schema, serializer, compression)
+        writer = writer or _writer(sink, group.schema, serializer, compression, encryption)
         writer.write_table(group, row_group_size=serializer.row_group_records)
     assert writer is not None  # a shard without records is one empty row group
     writer.close()
     return sink.getvalue()
 
 
-def _writer(sink: Any, schema: Any, serializer: Serializer, compression: Compression) -> Any:
+def _writer(sink: Any, schema: Any, serializer: Serializer, compression: Compression, encryption: Any) -> Any:
     plain = {column.path: column.encoding for column in serializer.columns if not column.dictionary}
     return pq.ParquetWriter(
         sink,
@@ -71,4 +74,5 @@ def _writer(sink: Any, schema: Any, serializer: Serializer, compression: Compres
         write_statistics=False,
         write_page_checksum=serializer.page_checksums,
         store_schema=False,
+        encryption_properties=encryption,
     )

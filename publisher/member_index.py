@@ -11,12 +11,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from publisher.encryption import encryption_properties
 from shardrel.digest import Digest, to_digest
 from shardrel.membership.columns import Digests, fixed_digests, plain
 from shardrel.records.descriptor import PARQUET
 from shardrel.records.snapshot import MemberIndex, Part
 from shardrel.store.objects import put, unversioned
 from shardrel.store.port import Store
+from shardrel.trust.sealed_parts import PartsKey
 
 PART_BYTES = 64 * 1024 * 1024
 PART_RECORDS = 262_144
@@ -41,12 +43,12 @@ def index_table(sample_ids: Any, leaves: Digests, shards: Numbers, rows: Numbers
     return pa.table(list(columns.values()), schema=pa.schema(fields))
 
 
-def put_parts(store: Store, table: Any) -> tuple[Part, ...]:
-    """Create the parts of a piece of the index, each within its bounds.
+def put_parts(store: Store, table: Any, parts_key: PartsKey | None = None) -> tuple[Part, ...]:
+    """Create the parts of a piece of the index, each within its bounds; encrypted where there is a key.
 
     Effects: One object a part by its digest; a crash leaves some of them.
     """
-    return tuple(_put_part(store, part, data) for part, data in _parts(table))
+    return tuple(put_part(store, part, data, parts_key) for part, data in _parts(table, parts_key))
 
 
 def member_index(parts: tuple[Part, ...], ordered_root: Digest, block_roots: Sequence[bytes]) -> MemberIndex:
@@ -59,8 +61,11 @@ def member_index(parts: tuple[Part, ...], ordered_root: Digest, block_roots: Seq
     )
 
 
-def encode_part(table: Any) -> Any:
-    """Deterministic Parquet bytes of a part, ``pa.Buffer``."""
+def encode_part(table: Any, parts_key: PartsKey | None = None) -> Any:
+    """Parquet bytes of a part, ``pa.Buffer``: deterministic where it is not encrypted."""
+    encryption = None
+    if parts_key is not None:
+        encryption = encryption_properties(parts_key.data_key, parts_key.aad_prefix(last_sample_id(table)))
     sink = pa.BufferOutputStream()
     names = table.column_names
     encodings = {name: "PLAIN" if name in _DIGESTS else _ENCODINGS.get(name) for name in names}
@@ -77,24 +82,35 @@ def encode_part(table: Any) -> Any:
         write_statistics=False,
         write_page_checksum=True,
         store_schema=False,
+        encryption_properties=encryption,
     )
     return sink.getvalue()
 
 
-def _parts(table: Any) -> Iterator[tuple[Any, Any]]:
+def _parts(table: Any, parts_key: PartsKey | None) -> Iterator[tuple[Any, Any]]:
     """The table and its bytes, halved until a part is within its bounds."""
     if not table.num_rows:
         return
-    data = encode_part(table) if table.num_rows <= PART_RECORDS else None
+    data = encode_part(table, parts_key) if table.num_rows <= PART_RECORDS else None
     if data is not None and (len(data) <= PART_BYTES or table.num_rows == 1):
         yield table, data
         return
     half = table.num_rows // 2
-    yield from _parts(table.slice(0, half).combine_chunks())
-    yield from _parts(table.slice(half).combine_chunks())
+    yield from _parts(table.slice(0, half).combine_chunks(), parts_key)
+    yield from _parts(table.slice(half).combine_chunks(), parts_key)
 
 
-def _put_part(store: Store, table: Any, data: Any) -> Part:
+def last_sample_id(table: Any) -> str:
+    """The upper border of a part's range."""
+    return str(table.column("sample_id")[-1].as_py())
+
+
+def put_part(store: Store, table: Any, data: Any, parts_key: PartsKey | None) -> Part:
+    """Create one part of its encoded bytes.
+
+    Effects: One object by its digest.
+    """
     descriptor, _ = put(store, memoryview(data), PARQUET)
-    last = table.column("sample_id")[-1].as_py()
-    return Part(object=unversioned(descriptor), records=table.num_rows, last_sample_id=last)
+    last = last_sample_id(table)
+    border = last if parts_key is None else parts_key.sealed_border(last)
+    return Part(object=unversioned(descriptor), records=table.num_rows, last_sample_id=border)

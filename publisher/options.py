@@ -11,6 +11,7 @@ from shardrel.digest import Domain, domain_hash, raw_digest
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records.evolution import Rename, SchemaEvolution
 from shardrel.records.release import Compression, Sharding
+from shardrel.trust.key_encryption import KeyEncryption, version_of
 
 MEMORY_BYTES = 1 << 30
 ZSTD_3 = Compression(codec="zstd", level=3)
@@ -29,6 +30,8 @@ class PublishOptions:
         workers: Threads; they change nothing of the result.
         previous: Root whose record schema is compared with; None compares nothing.
         renames: Fields that were given another name since.
+        encrypt: Key-encryption key of the shards; None leaves them plain.
+        encrypt_index: Whether the parts of the member index are encrypted too.
         memory_bytes: Decoded records that are kept in memory; more go to temporary files. Beside them memory holds
             about 110 bytes and the sample id of every record, and what each worker has under way: a piece of the
             source, a shard's encoded bytes, a row group (a whole shard where the source is not in canonical order).
@@ -41,6 +44,8 @@ class PublishOptions:
     workers: int = 2
     previous: str | None = None
     renames: tuple[Rename, ...] = ()
+    encrypt: KeyEncryption | None = None
+    encrypt_index: bool = False
     memory_bytes: int = MEMORY_BYTES
 
     def __post_init__(self) -> None:
@@ -50,6 +55,8 @@ class PublishOptions:
             raise InvalidInputError(ErrorCode.INPUT_INVALID, "shard size, workers or seed is out of range")
         if self.renames and self.previous is None:
             raise InvalidInputError(ErrorCode.INPUT_RENAME, "renames are between a previous release and this one")
+        if self.encrypt_index and self.encrypt is None:
+            raise InvalidInputError(ErrorCode.INPUT_INVALID, "a member index is encrypted where its shards are")
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -60,7 +67,16 @@ class PublishOptions:
             "seed": self.seed,
             "compression": msgspec.to_builtins(self.compression),
             **self._comparison,
+            **self._encryption,
         }
+
+    @property
+    def _encryption(self) -> dict[str, Any]:
+        """Left out where nothing is encrypted."""
+        if self.encrypt is None:
+            return {}
+        chosen = {"keyFingerprint": self.encrypt.fingerprint, "keyVersion": version_of(self.encrypt)}
+        return {"encryption": {**chosen, "memberIndex": self.encrypt_index}}
 
     @property
     def _comparison(self) -> dict[str, Any]:

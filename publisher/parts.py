@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from publisher.member_index import PART_RECORDS, encode_part
 from shardrel.membership.columns import FIELDS, from_table
+from shardrel.trust.sealed_parts import PartsKey
 
 # Plain bytes of the tuples in a part; encoded they stay below the 64 MiB of an object.
 PART_PLAIN_BYTES = 48 * 1024 * 1024
@@ -47,9 +48,9 @@ def cut_parts(
         yield pa.concat_tables(held)
 
 
-def part_bytes(table: Any) -> Any:
-    """Deterministic Parquet bytes of a part, ``pa.Buffer``: the tuple's columns, none of them null."""
-    return encode_part(from_table(table.combine_chunks()).to_table())
+def part_bytes(table: Any, parts_key: PartsKey | None = None) -> Any:
+    """Parquet bytes of a part, ``pa.Buffer``: the tuple's columns, none null; deterministic where not encrypted."""
+    return encode_part(from_table(table.combine_chunks()).to_table(), parts_key)
 
 
 def _plain_sizes(table: Any) -> npt.NDArray[np.int64]:

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from msgspec import structs
@@ -32,6 +32,7 @@ from shardrel.membership.diff import Difference
 from shardrel.records.release import Release
 from shardrel.store.objects import put_record
 from shardrel.store.port import Store
+from shardrel.trust.key_encryption import Unlocked
 from shardrel.trust.signer import Signer
 
 
@@ -43,11 +44,13 @@ class World:
         signer: The publisher's key.
         now: The time as RFC 3339 in UTC.
         progress: Told how many of how many records are written.
+        unlocked: Keys of a snapshot that is encrypted.
     """
 
     signer: Signer
     now: Callable[[], str]
     progress: Progress
+    unlocked: Unlocked = field(default_factory=Unlocked)
 
 
 def publish(
@@ -83,7 +86,7 @@ def publish(
     """
     started = world.now()
     # 1. Read what was declared.
-    declared = read_declared(store, snapshot_digest)
+    declared = read_declared(store, snapshot_digest, world.unlocked)
     dataset = declared.snapshot.dataset
     publication = options.publication(snapshot_digest)
     # 2. Pin it in the gate, before the first byte is written.

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from shardrel.canonical import json
 from shardrel.digest import Digest, digest_of
 from shardrel.records.descriptor import Descriptor
+from shardrel.records.encryption import Encryption
 from shardrel.records.release import Compression, Objects, Release, Serializer, Shard, Sharding, Totals
 from shardrel.records.snapshot import Snapshot, SplitTotals
 from shardrel.store.objects import unversioned
@@ -24,6 +25,7 @@ class Written:
     serializer: Serializer
     compression: Compression
     sharding: Sharding
+    encryption: Encryption | None
 
 
 def release_of(snapshot: Snapshot, written: Written) -> Release:
@@ -44,7 +46,7 @@ def release_of(snapshot: Snapshot, written: Written) -> Release:
         token_column=snapshot.token_column,
         text_columns=snapshot.text_columns,
         schema_evolution=None,
-        encryption=None,
+        encryption=written.encryption,
     )
 
 

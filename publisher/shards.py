@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from publisher.caps import MAX_LOGICAL, MAX_RECORDS, MAX_STORED, groups_within, within
 from publisher.encode import encode_shard
+from publisher.encryption import Encrypting
 from publisher.gather import row_groups
 from publisher.partition import shard_id
 from publisher.scatter import Scattered
@@ -14,6 +15,7 @@ from publisher.stage import Staged, rows_of
 from shardrel.digest import Digest, Domain, domain_hash, to_digest, u64
 from shardrel.membership.tuples import member_set_digest
 from shardrel.records.descriptor import PARQUET
+from shardrel.records.encryption import ShardKey
 from shardrel.records.release import Compression, Serializer, Shard
 from shardrel.store.objects import put
 from shardrel.store.port import Store
@@ -32,6 +34,7 @@ class EncodedShard:
     tokens: int
     member_set_digest: Digest
     logical_bytes: int
+    key: ShardKey | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +53,7 @@ class ShardEncoder:
         staged: Who the records are; ``scattered`` holds them.
         by_shard: For each shard, its record numbers in canonical order.
         content_type: Of the record schema.
+        encrypting: How shards are encrypted; None leaves them plain.
     """
 
     staged: Staged
@@ -58,12 +62,15 @@ class ShardEncoder:
     content_type: bytes
     serializer: Serializer
     compression: Compression
+    encrypting: Encrypting | None
 
     def encode(self, number: int) -> EncodedShard:
         """One shard.
 
         Raises:
             InvalidInputError: As ``row_groups``; ``input.invalid`` where the shard would pass a cap.
+
+        Effects: stores the wrapped key of a shard that is encrypted.
         """
         records = self.by_shard[number]
         logical_bytes = int(self.staged.lengths.take(records).sum())
@@ -71,16 +78,19 @@ class ShardEncoder:
         within("logical bytes", logical_bytes, MAX_LOGICAL)
         groups = row_groups(self.scattered, number, records, self.serializer.row_group_records)
         digests = rows_of(self.staged.digests, records).reshape(-1).data
-        data = memoryview(encode_shard(groups_within(groups), self.serializer, self.compression))
+        name = shard_id(number, len(self.by_shard))
+        key, encryption = (None, None) if self.encrypting is None else self.encrypting.shard(name)
+        data = memoryview(encode_shard(groups_within(groups), self.serializer, self.compression, encryption))
         within("stored bytes", len(data), MAX_STORED)
         return EncodedShard(
             data=data,
-            id=shard_id(number, len(self.by_shard)),
+            id=name,
             logical_digest=to_digest(domain_hash(Domain.STREAM, self.content_type, u64(len(records)), digests)),
             records=len(records),
             tokens=int(self.staged.tokens.take(records).sum()),
             member_set_digest=to_digest(member_set_digest(rows_of(self.staged.leaves, records))),
             logical_bytes=logical_bytes,
+            key=key,
         )
 
 
@@ -101,6 +111,6 @@ def create_shard(store: Store, encoded: EncodedShard) -> WrittenShard:
         tokens=encoded.tokens,
         member_set_digest=encoded.member_set_digest,
         logical_bytes=encoded.logical_bytes,
-        key=None,
+        key=encoded.key,
     )
     return WrittenShard(shard=shard, already_present=already)

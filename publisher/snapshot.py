@@ -11,20 +11,26 @@ import numpy as np
 import pyarrow as pa
 
 from publisher.mapping import Mapping, no_columns
+from publisher.member_index import last_sample_id
 from publisher.members import MemberBatch, MemberReader, read_members
 from publisher.named import Mask, named_members, named_texts
 from publisher.parallel import in_order
 from publisher.parts import cut_parts, part_bytes
 from publisher.spill import SortedRuns, first_twin
 from publisher.splits import SplitCounter
-from shardrel.digest import Digest
+from shardrel.canonical import json
+from shardrel.digest import Digest, digest_of
 from shardrel.errors import ErrorCode, InvalidInputError, RefusedError
 from shardrel.gate.fences import FenceSelectors
 from shardrel.membership.columns import FIELDS, fixed_digests
 from shardrel.records.descriptor import PARQUET, Descriptor
+from shardrel.records.encryption import Encryption
 from shardrel.records.snapshot import Columns, Part, Snapshot
 from shardrel.store.objects import put, put_record, unversioned
 from shardrel.store.port import Store
+from shardrel.trust.key_encryption import KeyEncryption, declaration, new_data_key, version_of
+from shardrel.trust.release_keys import snapshot_place
+from shardrel.trust.sealed_parts import PartsKey
 
 MEMORY_BYTES = 64 * 1024 * 1024
 
@@ -43,6 +49,7 @@ class SnapshotOptions:
         tombstone_watermark, benchmark_fence: Up to where the logs are looked at.
         apply_tombstones: Leave out the members that the logs name, where they are refused otherwise.
         workers: Threads; they change nothing of the result.
+        encrypt: Key-encryption key of the parts; None leaves them plain.
         memory_bytes: Sorted tuples that are kept in memory; more go to a temporary folder.
     """
 
@@ -54,6 +61,7 @@ class SnapshotOptions:
     benchmark_fence: int = 0
     apply_tombstones: bool = False
     workers: int = 2
+    encrypt: KeyEncryption | None = None
     memory_bytes: int = MEMORY_BYTES
 
     @property
@@ -119,9 +127,10 @@ def make_snapshot(
         # 3. stream every file; 5. screen it by the logs
         gathered = _gather(reader, options, tombstones, benchmarks, progress, pool, folder)
         # 4. sort by sample id, refuse duplicates
-        parts = _encode_parts(gathered.runs, reader, pool, folder)
+        parts_key = _parts_key(reader, options)
+        parts = _encode_parts(gathered.runs, reader, pool, folder, parts_key)
         # 6. create the parts, the record schema, the snapshot
-        return _create(store, reader, options, gathered, parts, pool)
+        return _create(store, reader, options, gathered, parts, pool, parts_key)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,6 +151,14 @@ class _EncodedPart:
     path: Path
     records: int
     last_sample_id: str
+
+
+def _parts_key(reader: MemberReader, options: SnapshotOptions) -> PartsKey | None:
+    if options.encrypt is None:
+        return None
+    schema = digest_of(json.encode(reader.record_schema))
+    place = snapshot_place(options.dataset, schema, version_of(options.encrypt))
+    return PartsKey(data_key=new_data_key(options.encrypt, place), place=place)
 
 
 def _gather(
@@ -202,9 +219,15 @@ def _refuse_hits(gathered: _Gathered, options: SnapshotOptions) -> None:
     )
 
 
-def _encode_parts(runs: SortedRuns, reader: MemberReader, pool: Executor, folder: Path) -> list[_EncodedPart]:
+def _encode_parts(
+    runs: SortedRuns, reader: MemberReader, pool: Executor, folder: Path, parts_key: PartsKey | None
+) -> list[_EncodedPart]:
     tables = enumerate(cut_parts(_without_twins(runs, reader)))
-    return list(in_order(pool, lambda item: _encode_part(item[1], folder / f"part-{item[0]:06d}"), tables, 1))
+
+    def one(item: tuple[int, Any]) -> _EncodedPart:
+        return _encode_part(item[1], folder / f"part-{item[0]:06d}", parts_key)
+
+    return list(in_order(pool, one, tables, 1))
 
 
 def _without_twins(runs: SortedRuns, reader: MemberReader) -> Iterator[Any]:
@@ -225,9 +248,11 @@ def _duplicate(table: Any, at: int, reader: MemberReader) -> InvalidInputError:
     )  # fmt: skip
 
 
-def _encode_part(table: Any, path: Path) -> _EncodedPart:
-    path.write_bytes(part_bytes(table))
-    last = str(table.column("sample_id")[-1].as_py())
+def _encode_part(table: Any, path: Path, parts_key: PartsKey | None) -> _EncodedPart:
+    path.write_bytes(part_bytes(table, parts_key))
+    last = last_sample_id(table)
+    if parts_key is not None:
+        last = parts_key.sealed_border(last)
     return _EncodedPart(path=path, records=table.num_rows, last_sample_id=last)
 
 
@@ -238,6 +263,7 @@ def _create(
     gathered: _Gathered,
     encoded: Sequence[_EncodedPart],
     pool: Executor,
+    parts_key: PartsKey | None,
 ) -> SnapshotResult:
     parts = tuple(in_order(pool, lambda part: _create_part(store, part), encoded, options.workers))
     record_schema = unversioned(put_record(store, reader.record_schema))
@@ -253,6 +279,7 @@ def _create(
         columns=options.columns,
         token_column=options.token_column,
         text_columns=options.text_columns,
+        encryption=_declared(options.encrypt, parts_key),
     )
     descriptor = put_record(store, snapshot)
     return SnapshotResult(
@@ -263,6 +290,10 @@ def _create(
         record_schema=Digest(record_schema.digest),
         left_out=gathered.left_out,
     )
+
+
+def _declared(key: KeyEncryption | None, parts_key: PartsKey | None) -> Encryption | None:
+    return None if key is None or parts_key is None else declaration(key, parts_key.data_key.record)
 
 
 def _create_part(store: Store, part: _EncodedPart) -> Part:

@@ -7,6 +7,7 @@ from publisher.arrange import Placement, Range, place
 from publisher.columns import column_encodings, row_group_records, sample_positions
 from publisher.declared import Declared
 from publisher.encode import serializer_of
+from publisher.encryption import Encrypting
 from publisher.gather import some_records
 from publisher.member_index import index_table, member_index, put_parts
 from publisher.options import PublishOptions
@@ -22,6 +23,7 @@ from shardrel.records.release import ColumnEncoding, Objects, Release
 from shardrel.records.snapshot import Part
 from shardrel.store.objects import put_record
 from shardrel.store.port import Store
+from shardrel.trust.sealed_parts import PartsKey
 
 Progress = Callable[[int, int], None]
 
@@ -57,7 +59,9 @@ def write(
     cuts = scatter(staged, numbers, pool)
     tree = pool.submit(_tree, staged, ordered)
     placement = place(ordered, numbers, sharding.shards)
-    parts = _index_parts(store, staged, ordered, placement, pool)
+    encrypting = _encrypting(store, declared, options)
+    index_key = None if encrypting is None else encrypting.index_key()
+    parts = _index_parts(store, staged, ordered, placement, pool, index_key)
     scattered = Scattered(pieces=staged.pieces, cuts=tuple(cuts))
     encoder = ShardEncoder(
         staged=staged,
@@ -66,6 +70,7 @@ def write(
         content_type=content_type(declared.record_schema),
         serializer=serializer_of(_columns(scattered, placement), row_group_records(logical_bytes, staged.records)),
         compression=options.compression,
+        encrypting=encrypting,
     )
     shards = _shards(store, encoder, options, pool, progress)
     stream, snapshot = tree.result(), declared.snapshot
@@ -80,8 +85,24 @@ def write(
         serializer=encoder.serializer,
         compression=options.compression,
         sharding=sharding,
+        encryption=None if encrypting is None else encrypting.declared(index_key),
     )
     return release_of(snapshot, written), sum(one.already_present for one in shards)
+
+
+def _encrypting(store: Store, declared: Declared, options: PublishOptions) -> Encrypting | None:
+    if options.encrypt is None:
+        return None
+    snapshot = declared.snapshot_object.digest
+    return Encrypting(
+        store=store,
+        key=options.encrypt,
+        publication=options.publication(snapshot),
+        dataset=declared.snapshot.dataset,
+        snapshot=snapshot,
+        schema=declared.schema_object.digest,
+        index=options.encrypt_index,
+    )
 
 
 def _tree(staged: Staged, ordered: Sequence[Range]) -> MerkleStream:
@@ -114,12 +135,17 @@ def _shards(
 
 
 def _index_parts(
-    store: Store, staged: Staged, ordered: Sequence[Range], placement: Placement, pool: Executor
+    store: Store,
+    staged: Staged,
+    ordered: Sequence[Range],
+    placement: Placement,
+    pool: Executor,
+    index_key: PartsKey | None,
 ) -> list[Future[tuple[Part, ...]]]:
     def one(number: int) -> tuple[Part, ...]:
         part = ordered[number]
         leaves = rows_of(staged.leaves, part.records)
         table = index_table(part.sample_ids, leaves, placement.shards[number], placement.rows[number])
-        return put_parts(store, table)
+        return put_parts(store, table, index_key)
 
     return [pool.submit(one, number) for number in range(len(ordered))]

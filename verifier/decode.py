@@ -27,7 +27,7 @@ def batches(data: bytes, file: Opened, *, unfolded_bytes: int) -> Iterator[pa.Re
         FlawError: ``parquet.structure``, ``parquet.expansion``.
     """
     metadata = file.metadata
-    reader = open_again(data, dictionary_columns(metadata))
+    reader = open_again(data, dictionary_columns(metadata), file.decryption)
     unfolded = 0
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)
@@ -50,9 +50,14 @@ def check_indices(values: Any) -> None:
         raise FlawError(ErrorCode.PARQUET_STRUCTURE, "an index names no entry of its dictionary")
 
 
-def open_again(data: bytes, dictionaries: list[str]) -> Any:
+def open_again(data: bytes, dictionaries: list[str], decryption: Any) -> Any:
     """The file with these byte columns read as dictionaries."""
-    return pq.ParquetFile(pa.BufferReader(data), read_dictionary=dictionaries, page_checksum_verification=False)
+    return pq.ParquetFile(
+        pa.BufferReader(data),
+        read_dictionary=dictionaries,
+        decryption_properties=decryption,
+        page_checksum_verification=False,
+    )
 
 
 def _group(reader: Any, number: int, records: int) -> Iterator[pa.RecordBatch]:

@@ -9,6 +9,7 @@ from shardrel.errors import ErrorCode
 from shardrel.records.release import Release
 from shardrel.records.snapshot import MemberIndex, Snapshot
 from shardrel.store.port import Store
+from shardrel.trust.sealed_parts import PartsKey
 from verifier import snapshot_totals
 from verifier.compare import Compared, Seen, compare, gathered
 from verifier.fences import Selectors, named
@@ -29,6 +30,7 @@ class Membership:
 
     Attributes:
         index: None when it could not be read; then it is not compared.
+        keys: Of the parts of snapshot and member index, where they are encrypted.
         excluded: Selectors of what a publisher leaves out: the logs up to the root's own watermarks.
     """
 
@@ -38,6 +40,7 @@ class Membership:
     index: MemberIndex | None
     excluded: tuple[Selectors, Selectors]
     runs: Runs
+    keys: tuple[PartsKey | None, PartsKey | None] = (None, None)
 
     @property
     def borders(self) -> list[str]:
@@ -143,7 +146,7 @@ def _declared(membership: Membership, number: int) -> tuple[Listed, Listing]:
     lower, upper = membership.bounds(number)
     if upper is None:
         return empty_listed(), Listing()
-    listed = read_snapshot_part(membership.store, membership.snapshot.parts[number], lower)
+    listed = read_snapshot_part(membership.store, membership.snapshot.parts[number], lower, membership.keys[0])
     if all(selectors.empty for selectors in membership.excluded):
         return listed, listing_of(listed.context[2], None)
     kept = ~named(membership.excluded, listed)
@@ -155,7 +158,7 @@ def _indexed(membership: Membership, number: int) -> Indexed | FlawError | None:
     if membership.index is None:
         return None
     try:
-        return read_range(membership.store, membership.index, *membership.bounds(number))
+        return read_range(membership.store, membership.index, *membership.bounds(number), membership.keys[1])
     except FlawError as flaw:
         return flaw
 

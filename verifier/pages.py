@@ -6,7 +6,7 @@ Source: https://github.com/apache/parquet-format (PageHeader), Thrift compact pr
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,18 +51,35 @@ class Page:
         return self.encoding == _FRONT_CODED
 
 
-def walk(data: memoryview, start: int, length: int) -> Iterator[Page]:
+HeaderReader = Callable[[memoryview, int, int, int], tuple[dict[int, Any], int]]
+"""From data, place, end of the chunk and pages before: the fields of the header there, and where the page begins."""
+
+
+def plain_header(data: memoryview, at: int, end: int, before: int) -> tuple[dict[int, Any], int]:
+    """Read a header that is not encrypted."""
+    reader = _Reader(data, at, end)
+    return reader.struct(0), reader.at
+
+
+def read_header(plain: bytes) -> dict[int, Any]:
+    """Fields of a header that was encrypted; there is nothing behind it."""
+    fields, after = plain_header(memoryview(plain), 0, len(plain), 0)
+    if after != len(plain):
+        raise BrokenPagesError("there are bytes behind a header")
+    return fields
+
+
+def walk(data: memoryview, start: int, length: int, headers: HeaderReader = plain_header) -> Iterator[Page]:
     """Pages of the chunk that lies at ``start`` and has ``length`` bytes.
 
     Raises:
         BrokenPagesError: The headers do not parse or the pages do not fill the chunk exactly.
     """
     end = start + length
-    at = start
+    at, before = start, 0
     while at < end:
-        reader = _Reader(data, at, end)
-        header = reader.struct(0)
-        page = _page(header, reader.at)
+        page = _page(*headers(data, at, end, before))
+        before += 1
         at = page.start + page.compressed
         if at > end:
             raise BrokenPagesError("a page reaches beyond its chunk")

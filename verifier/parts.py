@@ -13,7 +13,9 @@ from shardrel.errors import ErrorCode, ShardrelError, UnavailableError
 from shardrel.records.snapshot import Part
 from shardrel.store.objects import get
 from shardrel.store.port import Store
+from shardrel.trust.sealed_parts import PartsKey
 from verifier.decode import check_indices, dictionary_columns, open_again
+from verifier.encryption import part_lock
 from verifier.leaves import plain
 from verifier.runs import digest_matrix, joined_context
 from verifier.structure import FlawError, Limits, open_file
@@ -56,13 +58,13 @@ class Listed:
         return Listed(ids=self.ids.filter(mask), context=(source, version, split), content=self.content[keep])
 
 
-def read_snapshot_part(store: Store, part: Part, lower: str | None) -> Listed:
+def read_snapshot_part(store: Store, part: Part, lower: str | None, parts_key: PartsKey | None = None) -> Listed:
     """Tuples of a part of a snapshot whose sample ids lie above ``lower``.
 
     Raises:
         FlawError: ``snapshot.invalid`` with what is wrong; a storage or Parquet code for its bytes.
     """
-    table = read_part(store, part, _SNAPSHOT, ErrorCode.SNAPSHOT_INVALID)
+    table = read_part(store, part, _SNAPSHOT, ErrorCode.SNAPSHOT_INVALID, parts_key)
     ids = text_column(table.column(0), ErrorCode.SNAPSHOT_INVALID)
     if not pc.all(pc.less(ids[:-1], ids[1:]), min_count=0).as_py():
         raise FlawError(ErrorCode.SNAPSHOT_INVALID, "the sample ids of a part do not strictly grow")
@@ -73,8 +75,15 @@ def read_snapshot_part(store: Store, part: Part, lower: str | None) -> Listed:
     return Listed(ids=ids, context=(source, version, split), content=content)
 
 
-def read_part(store: Store, part: Part, schema: pa.Schema, code: ErrorCode) -> Any:
+def read_part(store: Store, part: Part, schema: pa.Schema, code: ErrorCode, parts_key: PartsKey | None = None) -> Any:
     """The columns of a part of a snapshot or of a member index; there is at least one row.
+
+    Args:
+        store: Where it is.
+        part: With a border that can be read.
+        schema: Its physical schema.
+        code: For what is wrong with it as a part.
+        parts_key: Of parts that are encrypted.
 
     Raises:
         FlawError: ``code`` with what is wrong; a storage or Parquet code for its bytes.
@@ -83,9 +92,9 @@ def read_part(store: Store, part: Part, schema: pa.Schema, code: ErrorCode) -> A
         raise FlawError(code, "a part is larger than a part may be, or does not name its last sample id")
     data = fetch(store, part.object)
     bounds = Limits(records=part.records, uncompressed=_PER_RECORD * part.records + _PAGE_BYTES, values=part.records)
-    file = open_file(data, bounds, schema, checksums=True)
+    file = open_file(data, bounds, schema, checksums=True, lock=part_lock(parts_key, part))
     try:
-        table = open_again(data, dictionary_columns(file.metadata)).read(use_threads=False)
+        table = open_again(data, dictionary_columns(file.metadata), file.decryption).read(use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as err:
         raise FlawError(ErrorCode.PARQUET_STRUCTURE, "a page does not decode") from err
     if not table.num_rows:

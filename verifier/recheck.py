@@ -10,7 +10,7 @@ import numpy as np
 
 from shardrel.canonical import json
 from shardrel.digest import parse_digest
-from shardrel.errors import ErrorCode, RefusedError
+from shardrel.errors import ErrorCode, IntegrityError, RefusedError
 from shardrel.gate.evidence import gather
 from shardrel.gate.view import GateView
 from shardrel.records.release import Release
@@ -20,6 +20,7 @@ from shardrel.records.snapshot import Snapshot
 from shardrel.store.objects import get_by_digest, get_record
 from shardrel.store.port import Store
 from verifier import fences
+from verifier.encryption import open_snapshot
 from verifier.logs import Logs, Target, fences_of, read_logs
 from verifier.parts import Listed, read_snapshot_part
 from verifier.pool import in_order
@@ -45,7 +46,8 @@ def recheck_fences(
         target: Another end than the gate's fences: what is staged behind one.
 
     Raises:
-        RefusedError: ``gate.not-verified`` when no trusted report of this root passed in full.
+        RefusedError: ``gate.not-verified`` when no trusted report of this root passed in full;
+            ``encryption.reader``, ``encryption.key``, ``encryption.key-version`` when the caller has no key for it.
         NotFoundError, IntegrityError, FormatError: The root or its snapshot is not what it was; verify in full.
         UnavailableError: The store does not answer; nothing is signed.
 
@@ -53,6 +55,7 @@ def recheck_fences(
     """
     started, tally = world.now(), Tally()
     release = json.decode(get_by_digest(store, parse_digest(root)), Release)
+    tally.nameless = release.encryption is not None
     # 1. The entries, and where the last PASSED chain of reports over them ends.
     target = target or fences_of(gate.body)
     logs = read_logs(store, target)
@@ -62,6 +65,7 @@ def recheck_fences(
     benchmarks = fences.benchmarks(logs.benchmarks, json.MAX_INTEGER, first=after[1] + 1)
     # 3. Their hits.
     if benchmarks.texts:
+        world.unlocked.check(release.encryption)
         _rescan(store, release, (tombstones, benchmarks), world, tally)
     elif not (tombstones.empty and benchmarks.empty):
         _look_up(store, release, logs, (tombstones, benchmarks), world, tally)
@@ -130,7 +134,14 @@ def _rescan(
     store: Store, release: Release, selectors: tuple[fences.Selectors, fences.Selectors], world: World, tally: Tally
 ) -> None:
     schema = get_record(store, release.objects.record_schema, RecordSchema)
-    scan = Scan(store=store, release=release, schema=schema, tombstones=selectors[0], benchmarks=selectors[1])
+    scan = Scan(
+        store=store,
+        release=release,
+        schema=schema,
+        tombstones=selectors[0],
+        benchmarks=selectors[1],
+        unlocked=world.unlocked,
+    )
     with tempfile.TemporaryDirectory(prefix="shardrel-verify-") as folder, ThreadPoolExecutor(world.workers) as pool:
         examine_all(scan, Runs(Path(folder), []), pool, world, tally)
 
@@ -144,12 +155,18 @@ def _look_up(
     tally: Tally,
 ) -> None:
     snapshot = get_record(store, release.objects.snapshot, Snapshot)
+    world.unlocked.check(snapshot.encryption)
+    tally.nameless = tally.nameless or snapshot.encryption is not None
+    try:
+        snapshot, parts_key = open_snapshot(snapshot, world.unlocked)
+    except FlawError as flaw:
+        raise IntegrityError(flaw.code, flaw.detail, snapshot=release.dataset_snapshot) from flaw
     left_out = fences.left_out(logs, release.tombstone_watermark, release.benchmark_fence)
     lowers = [None, *(part.last_sample_id for part in snapshot.parts)]
 
     def work(number: int) -> None:
         try:
-            listed = read_snapshot_part(store, snapshot.parts[number], lowers[number])
+            listed = read_snapshot_part(store, snapshot.parts[number], lowers[number], parts_key)
         except FlawError as flaw:
             tally.add([Spot(code=flaw.code, subject=release.dataset_snapshot, detail=flaw.detail)])
             return

@@ -16,8 +16,10 @@ from shardrel.records.descriptor import Descriptor
 from shardrel.records.release import Release, Shard
 from shardrel.records.schema import RecordSchema, StringType
 from shardrel.store.port import Store
+from shardrel.trust.key_encryption import Unlocked
 from verifier import leaves as tuples
 from verifier.decode import SLACK_BYTES, batches
+from verifier.encryption import shard_lock
 from verifier.fences import Selectors, text_hits, tuple_hits
 from verifier.leaves import plain
 from verifier.parameters import departures
@@ -51,6 +53,7 @@ class Scan:
 
     Attributes:
         tombstones, benchmarks: Selectors of the entries whose hits are to be counted.
+        unlocked: Data keys of an encrypted release.
     """
 
     store: Store
@@ -58,6 +61,7 @@ class Scan:
     schema: RecordSchema
     tombstones: Selectors
     benchmarks: Selectors
+    unlocked: Unlocked = field(default_factory=Unlocked)
 
     @property
     def text_columns(self) -> list[int]:
@@ -115,8 +119,7 @@ def examine(scan: Scan, shard: Shard) -> Examined:
 
 
 def _decoded(scan: Scan, shard: Shard, seen: _Seen) -> Iterator[pa.RecordBatch]:
-    if shard.key is not None or scan.release.encryption is not None:
-        raise FlawError(ErrorCode.ENCRYPTION_READER, "the shard is encrypted, which this verifier cannot read")
+    lock = shard_lock(scan.release, shard, scan.unlocked)
     if shard.size > MAX_STORED or shard.logical_bytes > MAX_LOGICAL or shard.records > MAX_RECORDS:
         raise FlawError(ErrorCode.PARQUET_EXPANSION, "the shard is declared larger than a shard may be")
     descriptor = Descriptor(
@@ -125,7 +128,7 @@ def _decoded(scan: Scan, shard: Shard, seen: _Seen) -> Iterator[pa.RecordBatch]:
     data = fetch(scan.store, descriptor)
     expected = shard_schema(scan.schema)
     bounds = limits(shard.records, shard.logical_bytes, _TUPLE_BYTES * shard.records, len(expected))
-    file = open_file(data, bounds, expected, checksums=True)
+    file = open_file(data, bounds, expected, checksums=True, lock=lock)
     seen.spots += departures(file, scan.release.serializer, scan.release.compression, shard.id)
     return batches(data, file, unfolded_bytes=shard.logical_bytes + _TUPLE_BYTES * shard.records)
 

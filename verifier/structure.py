@@ -5,8 +5,8 @@ that promises 2^40 rows, a page that expands without end, or a second file glued
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +16,11 @@ from shardrel.sources.parquet_footer import check_size_statistics
 from shardrel.sources.thrift import ThriftError
 from verifier import pages
 
+if TYPE_CHECKING:
+    from verifier.encryption import Lock, OpenedFooter
+
 MAGIC = b"PAR1"
+ENCRYPTED_MAGIC = b"PARE"
 MAX_FOOTER = 16 * 1024 * 1024
 FOOTER_SLACK = 1024 * 1024
 # Parquet's plain forms against the canonical encoding: at most four bytes for one (int8 lists), plus levels.
@@ -63,9 +67,11 @@ class Opened:
         metadata: A ``pyarrow.parquet.FileMetaData``.
         kinds: Of each column chunk, row group by row group: type and encoding of its pages in their order, neighbours
             that are equal counted once.
+        decryption: ``FileDecryptionProperties`` of an encrypted file.
     """
 
     metadata: Any
+    decryption: Any = field(default=None, repr=False)
     kinds: tuple[PageKinds, ...]
 
 
@@ -79,34 +85,47 @@ def limits(records: int, logical_bytes: int, tuple_bytes: int, leaf_columns: int
     )
 
 
-def open_file(data: bytes, bounds: Limits, expected: pa.Schema, *, checksums: bool) -> Opened:
+def open_file(
+    data: bytes, bounds: Limits, expected: pa.Schema, *, checksums: bool, lock: "Lock | None" = None
+) -> Opened:
     """Check footer, schema, layout and page headers of a file; nothing is decoded.
 
+    Args:
+        data: The whole object.
+        bounds: What the manifest declares of it.
+        expected: Its physical schema.
+        checksums: Whether every page has to have one.
+        lock: What it is encrypted with; a plain file is then refused.
+
     Raises:
-        FlawError: ``parquet.structure``, ``parquet.footer``, ``parquet.expansion``, ``parquet.page-checksum``,
+        FlawError: ``encryption.plaintext``, ``encryption.aad``, ``parquet.structure``, ``parquet.footer``, ``parquet.expansion``, ``parquet.page-checksum``,
             ``parquet.page-checksum-absent``, ``record.schema-mismatch``, ``schema.int96``, ``record.count-mismatch``.
     """
-    footer_start = _footer_start(data)
+    footer_start = _footer_start(data, MAGIC if lock is None else ENCRYPTED_MAGIC)
+    footer = None if lock is None else lock.footer(data, footer_start)
+    decryption = None if lock is None else lock.properties
     try:
-        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=False)
+        file = pq.ParquetFile(pa.BufferReader(data), decryption_properties=decryption, page_checksum_verification=False)
         metadata, schema = file.metadata, file.schema_arrow
     except (pa.ArrowException, OSError, ValueError) as err:
         raise FlawError(ErrorCode.PARQUET_FOOTER, "the footer does not parse") from err
     _check_schema(file, schema, expected)
-    _check_statistics(data[footer_start:-8], file.schema)
+    _check_statistics(data[footer_start:-8] if footer is None else footer.plain, file.schema)
     _check_rows(metadata, bounds)
     chunks = list(_chunks(metadata))
     _check_layout(chunks, footer_start)
     _check_bounds(chunks, bounds)
     view = memoryview(data)
-    walked = [_check_pages(view, chunk, checksums=checksums) for chunk in chunks]
+    walked = [_check_pages(view, chunk, footer, checksums=checksums) for chunk in chunks]
     _check_largest([chunk.largest for chunk in walked], metadata.num_columns, bounds)
-    return Opened(metadata=metadata, kinds=tuple(chunk.kinds for chunk in walked))
+    return Opened(metadata=metadata, kinds=tuple(chunk.kinds for chunk in walked), decryption=decryption)
 
 
-def _footer_start(data: bytes) -> int:
+def _footer_start(data: bytes, magic: bytes) -> int:
     size = len(data)
-    if size < 12 or data[:4] != MAGIC or data[-4:] != MAGIC:
+    if magic == ENCRYPTED_MAGIC and MAGIC in (data[:4], data[-4:]):
+        raise FlawError(ErrorCode.ENCRYPTION_PLAINTEXT, "the object is plain, and declared to be encrypted")
+    if size < 12 or data[:4] != magic or data[-4:] != magic:
         raise FlawError(ErrorCode.PARQUET_STRUCTURE, "the object does not begin and end as a Parquet file")
     length = int.from_bytes(data[-8:-4], "little")
     if length > MAX_FOOTER or length > size // 4 + FOOTER_SLACK:
@@ -154,6 +173,7 @@ def _check_rows(metadata: Any, bounds: Limits) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Chunk:
+    ordinals: tuple[int, int]
     start: int
     length: int
     uncompressed: int
@@ -174,6 +194,7 @@ def _chunks(metadata: Any) -> Iterator[_Chunk]:
             # A chunk without values may have no data page; its offset is then written as zero.
             offsets = [column.data_page_offset, column.dictionary_page_offset if column.has_dictionary_page else None]
             yield _Chunk(
+                ordinals=(number, i),
                 start=min((offset for offset in offsets if offset), default=0),
                 length=column.total_compressed_size,
                 uncompressed=column.total_uncompressed_size,
@@ -230,10 +251,10 @@ class _Walked:
             self.kinds = (*self.kinds, (page.kind, page.encoding))
 
 
-def _check_pages(data: memoryview, chunk: _Chunk, *, checksums: bool) -> _Walked:
+def _check_pages(data: memoryview, chunk: _Chunk, footer: "OpenedFooter | None", *, checksums: bool) -> _Walked:
     walked = _Walked()
     try:
-        for page in pages.walk(data, chunk.start, chunk.length):
+        for page in pages.walk(data, chunk.start, chunk.length, _headers(chunk, footer)):
             _check_page(data, page, chunk, checksums=checksums)
             walked.add(page)
     except pages.BrokenPagesError as err:
@@ -243,6 +264,12 @@ def _check_pages(data: memoryview, chunk: _Chunk, *, checksums: bool) -> _Walked
     if walked.uncompressed > chunk.uncompressed:
         raise FlawError(ErrorCode.PARQUET_EXPANSION, "the pages expand to more than the footer says")
     return walked
+
+
+def _headers(chunk: _Chunk, footer: "OpenedFooter | None") -> pages.HeaderReader:
+    if footer is None:
+        return pages.plain_header
+    return footer.headers(*chunk.ordinals, dictionary=chunk.dictionary)
 
 
 def _check_page(data: memoryview, page: pages.Page, chunk: _Chunk, *, checksums: bool) -> None:

@@ -26,9 +26,14 @@ class Spot:
 
 
 class Tally:
-    """Adds observations up; safe among threads, and the result does not depend on their order."""
+    """Adds observations up; safe among threads, and the result does not depend on their order.
+
+    Attributes:
+        nameless: Of an encrypted release not even digests of sample ids are told: an id can be guessed.
+    """
 
     def __init__(self) -> None:
+        self.nameless = False
         self._lock = threading.Lock()
         self._spots: dict[tuple[str, str, str], Spot] = {}
 
@@ -44,7 +49,7 @@ class Tally:
         """All of them, sorted by subject, code and detail."""
         with self._lock:
             spots = sorted(self._spots.values(), key=lambda spot: (spot.subject, spot.code, spot.detail or ""))
-        return [_finding(spot) for spot in spots]
+        return [_finding(spot, nameless=self.nameless) for spot in spots]
 
 
 def _merge(one: Spot, other: Spot) -> Spot:
@@ -63,8 +68,8 @@ def _position(spot: Spot) -> tuple[bool, int, bool, str]:
     return spot.row is None, spot.row or 0, spot.sample_id is None, spot.sample_id or ""
 
 
-def _finding(spot: Spot) -> Finding:
-    sample = None if spot.sample_id is None else digest_of(spot.sample_id.encode())
+def _finding(spot: Spot, *, nameless: bool) -> Finding:
+    sample = None if nameless or spot.sample_id is None else digest_of(spot.sample_id.encode())
     return Finding(
         code=spot.code, subject=spot.subject, count=spot.count, row=spot.row, sample_digest=sample, detail=spot.detail
     )

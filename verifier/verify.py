@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,9 +22,12 @@ from shardrel.records.snapshot import MemberIndex, Snapshot
 from shardrel.store.objects import get_by_digest, get_record
 from shardrel.store.port import Store
 from shardrel.trust.envelope import seal
+from shardrel.trust.key_encryption import Unlocked
+from shardrel.trust.sealed_parts import PartsKey
 from shardrel.trust.signer import Signer
 from shardrel.trust.statement import statement
 from verifier import fences, manifest, snapshot_totals
+from verifier.encryption import open_index, open_snapshot
 from verifier.evolution import check_evolution
 from verifier.logs import Ends, Logs, Target, fences_of, read_logs
 from verifier.membership import Membership, borders_of, compare_all, total_spots, tree_spots
@@ -34,6 +37,7 @@ from verifier.report import Subject, report_of, summary_of
 from verifier.runs import Runs
 from verifier.schema import is_sound
 from verifier.shard import Scan, examine
+from verifier.structure import FlawError
 from verifier.tally import Spot, Tally
 
 R = TypeVar("R", bound=Record)
@@ -50,12 +54,14 @@ class World:
         now: The time as RFC 3339 text, for people; no check reads it.
         progress: Told (shards done, shards in all).
         workers: Threads over shards and ranges.
+        unlocked: Keys to read what is encrypted.
     """
 
     signer: Signer
     now: Callable[[], str]
     progress: Progress
     workers: int = 2
+    unlocked: Unlocked = field(default_factory=Unlocked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +80,12 @@ class VerifyResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Declared:
-    """Records that a root names, each None where it could not be read."""
+    """Records that a root names, each None where it could not be read; keys of the parts of snapshot and index."""
 
     snapshot: Snapshot | None
     schema: RecordSchema | None
     index: MemberIndex | None
+    keys: tuple[PartsKey | None, PartsKey | None]
 
 
 def verify_release(store: Store, root: str, gate: GateView, *, world: World) -> VerifyResult:
@@ -90,6 +97,8 @@ def verify_release(store: Store, root: str, gate: GateView, *, world: World) -> 
         UnavailableError: The store does not answer; nothing is signed.
         FormatError: ``format.not-a-record`` when ``root`` is no digest.
         IntegrityError: ``gate.history-broken`` when a fence log is not what the gate says.
+        RefusedError: ``encryption.reader``, ``encryption.key``, ``encryption.key-version`` when the caller has
+            no key for it: what was not seen is not judged, so nothing is signed.
 
     Effects: two envelopes about the root, report first; a crash leaves none or the report alone.
     """
@@ -101,7 +110,7 @@ def verify_release(store: Store, root: str, gate: GateView, *, world: World) -> 
     if release is not None:
         tally.add(_manifest_spots(root, release, gate))
         # 2. What the root names by descriptor.
-        declared = _declared(store, release, tally)
+        declared = _declared(store, release, world.unlocked, tally)
         # 3. to 7. and 9. Every byte, and every member.
         _inspect(store, root, release, declared, logs, world, tally)
         # 8. Who says how it was made.
@@ -173,17 +182,32 @@ def _manifest_spots(root: str, release: Release, gate: GateView) -> Sequence[Spo
     ]
 
 
-def _declared(store: Store, release: Release, tally: Tally) -> _Declared:
+def _declared(store: Store, release: Release, unlocked: Unlocked, tally: Tally) -> _Declared:
     objects = release.objects
+    unlocked.check(release.encryption)
+    tally.nameless = release.encryption is not None
     schema = _named(store, objects.record_schema, RecordSchema, tally)
     if schema is not None and not is_sound(schema):
         tally.add([Spot(code=ErrorCode.RECORD_SCHEMA, subject=objects.record_schema.digest, detail="it is not sound")])
         schema = None
-    return _Declared(
-        snapshot=_named(store, objects.snapshot, Snapshot, tally),
-        schema=schema,
-        index=_named(store, objects.member_index, MemberIndex, tally),
-    )
+    snapshot = _named(store, objects.snapshot, Snapshot, tally)
+    index = _named(store, objects.member_index, MemberIndex, tally)
+    snapshot_key = index_key = None
+    try:
+        if snapshot is not None:
+            unlocked.check(snapshot.encryption)
+            tally.nameless = tally.nameless or snapshot.encryption is not None
+            snapshot, snapshot_key = open_snapshot(snapshot, unlocked)
+    except FlawError as flaw:
+        tally.add([Spot(code=flaw.code, subject=objects.snapshot.digest, detail=flaw.detail)])
+        snapshot = None
+    try:
+        if index is not None:
+            index, index_key = open_index(index, release, unlocked)
+    except FlawError as flaw:
+        tally.add([Spot(code=flaw.code, subject=objects.member_index.digest, detail=flaw.detail)])
+        index = None
+    return _Declared(snapshot=snapshot, schema=schema, index=index, keys=(snapshot_key, index_key))
 
 
 def _named(store: Store, descriptor: Descriptor, kind: type[R], tally: Tally) -> R | None:
@@ -205,14 +229,20 @@ def _inspect(
         splits = None
         if declared.schema is not None:
             tally.add(manifest.text_columns(release, declared.schema))
-            scan = _scan(store, release, declared.schema, logs)
+            scan = _scan(store, release, declared.schema, logs, world.unlocked)
             splits = examine_all(scan, runs, pool, world, tally)
         tally.add(manifest.totals(root, release, splits))
         if snapshot is None or not usable:
             return
         excluded = fences.left_out(logs, release.tombstone_watermark, release.benchmark_fence)
         membership = Membership(
-            store=store, release=release, snapshot=snapshot, index=index, runs=runs, excluded=excluded
+            store=store,
+            release=release,
+            snapshot=snapshot,
+            index=index,
+            runs=runs,
+            excluded=excluded,
+            keys=declared.keys,
         )
         outcome = compare_all(membership, pool, 2 * world.workers, tally)
     if splits is not None:
@@ -235,13 +265,14 @@ def _check_records(
     return not wrong
 
 
-def _scan(store: Store, release: Release, schema: RecordSchema, logs: Logs) -> Scan:
+def _scan(store: Store, release: Release, schema: RecordSchema, logs: Logs, unlocked: Unlocked) -> Scan:
     return Scan(
         store=store,
         release=release,
         schema=schema,
         tombstones=fences.tombstones(logs.tombstones, json.MAX_INTEGER),
         benchmarks=fences.benchmarks(logs.benchmarks, json.MAX_INTEGER),
+        unlocked=unlocked,
     )
 
 

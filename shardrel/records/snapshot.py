@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from shardrel.records.descriptor import Descriptor
+from shardrel.records.encryption import Encryption
 from shardrel.records.fields import Count, DigestField, Name, Positive, Record
 
 
@@ -17,7 +18,8 @@ class Part(Record, frozen=True, kw_only=True):
     Attributes:
         object: Parquet object of at most 64 MiB.
         records: Its tuples.
-        last_sample_id: Sample id of its last tuple, which is the upper border of its range.
+        last_sample_id: Sample id of its last tuple, which is the upper border of its range; sealed where the part
+            is encrypted.
     """
 
     object: Descriptor
@@ -55,6 +57,7 @@ class Snapshot(Record, tag_field="schema", tag="training.shard.snapshot.v1", fro
     columns: Columns
     token_column: str | None
     text_columns: tuple[str, ...] | None
+    encryption: Encryption | None = None
 
 
 class MemberIndex(Record, tag_field="schema", tag="training.shard.member-index.v1", frozen=True, kw_only=True):

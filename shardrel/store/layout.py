@@ -11,7 +11,7 @@ _HEX = r"[0-9a-f]{64}"
 _KEY = re.compile(
     rf"objects/sha256/[0-9a-f]{{2}}/{_HEX}|attestations/{_HEX}/{_HEX}"
     rf"|gates/{_NAME}/(state|probe|operations/{_NAME})|runs/{_NAME}/(record|commits/(0|[1-9][0-9]{{0,15}}))"
-    rf"|probe/{_NAME}/{_NAME}"
+    rf"|keys/{_NAME}/{_NAME}/{_NAME}|probe/{_NAME}/{_NAME}"
 )
 _PREFIX = re.compile(rf"({_NAME}/)*({_NAME})?")
 
@@ -101,6 +101,13 @@ def probe_key(dataset: str) -> ObjectKey:
 def operation_key(dataset: str, operation: str) -> ObjectKey:
     """Intent of one operation."""
     return ObjectKey(f"gates/{check_name(dataset, 'dataset')}/operations/{check_name(operation, 'operation id')}")
+
+
+def wrapped_key_key(dataset: str, publication: str, name: str) -> ObjectKey:
+    """The wrapped data key of one object of a publication."""
+    return ObjectKey(
+        f"keys/{check_name(dataset, 'dataset')}/{check_name(publication, 'publication')}/{check_name(name, 'shard id')}"
+    )
 
 
 def run_key(run: str) -> ObjectKey:

@@ -5,16 +5,18 @@ no error names it. Source: schemas/SPEC.md#encryption
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from shardrel.canonical import json
 from shardrel.digest import Domain, domain_hash, lp, to_digest
 from shardrel.errors import ErrorCode, IntegrityError, RefusedError
-from shardrel.records.encryption import ShardKey
+from shardrel.records.encryption import Encryption, ShardKey
 from shardrel.trust import aead
 
+INDEX = "member-index"
+SNAPSHOT = "snapshot"
 _CHECK = Domain.ID.value + lp(b"key-check")
 
 
@@ -39,14 +41,14 @@ class Place:
         """What the wrapped key is bound to."""
         return {"dataset": self.dataset, "keyVersion": self.key_version, "shard": self.name}
 
-    def aad_prefix(self, part: int | None = None) -> bytes:
+    def aad_prefix(self, last: str | None = None) -> bytes:
         """Canonical bytes that every module of the Parquet file is bound to; never stored in it.
 
         Args:
-            part: Number of the part, where one data key is for many of them.
+            last: Last sample id of a part, where one data key is for many parts.
         """
-        name = self.name if part is None else f"{self.name}/{part:05d}"
-        return json.encode({**self.binding, "schema": self.schema, "shard": name, "snapshot": self.snapshot})
+        more = {} if last is None else {"lastSampleId": last}
+        return json.encode({**self.binding, "schema": self.schema, "snapshot": self.snapshot, **more})
 
 
 class KeyEncryption(Protocol):
@@ -76,7 +78,7 @@ class KeyEncryption(Protocol):
 
 
 class Declares(Protocol):
-    """What a root manifest or a snapshot says of its encryption."""
+    """What a root manifest, a snapshot or a stored key says of its encryption."""
 
     @property
     def key_version(self) -> str:
@@ -114,6 +116,16 @@ def fingerprint_of(kind: str, identity: bytes) -> str:
     return to_digest(domain_hash(Domain.ID, lp(b"key-encryption-key"), lp(kind.encode()), identity))
 
 
+def declaration(key: KeyEncryption, parts_key: ShardKey | None) -> Encryption:
+    """What a root manifest or a snapshot says of its encryption."""
+    return Encryption(
+        scheme="parquet-modular-encryption.v1",
+        key_version=version_of(key),
+        key_fingerprint=key.fingerprint,
+        parts_key=parts_key,
+    )
+
+
 def new_data_key(key: KeyEncryption, place: Place) -> DataKey:
     """A fresh data key for one object, wrapped.
 
@@ -124,45 +136,47 @@ def new_data_key(key: KeyEncryption, place: Place) -> DataKey:
     return DataKey(key=data_key, record=ShardKey(wrapped=wrapped.hex(), check=aead.check_value(data_key, _CHECK)))
 
 
-def check_reader(declared: Declares, key: KeyEncryption | None) -> KeyEncryption:
-    """The key, when it is the declared one.
+def check_reader(declared: Declares, keys: Sequence[KeyEncryption]) -> KeyEncryption:
+    """The declared key among those that there are.
 
     Raises:
-        RefusedError: ``encryption.reader`` without a key; ``encryption.key`` with another one;
-            ``encryption.key-version`` with another version of it.
+        RefusedError: ``encryption.reader`` without a key; ``encryption.key`` with others alone;
+            ``encryption.key-version`` with other versions of it.
     """
-    if key is None:
+    if not keys:
         raise RefusedError(
-            ErrorCode.ENCRYPTION_READER, "it is encrypted and no key was given; name one (SHARDREL_ENCRYPTION_KEY)"
+            ErrorCode.ENCRYPTION_READER, "it is encrypted, and no key was given: --decrypt or SHARDREL_ENCRYPTION_KEY"
         )
-    if key.fingerprint != declared.key_fingerprint:
+    found = [key for key in keys if key.fingerprint == declared.key_fingerprint]
+    if not found:
         raise RefusedError(
             ErrorCode.ENCRYPTION_KEY,
             "it is encrypted with another key",
-            fingerprint=key.fingerprint,
+            fingerprint=keys[0].fingerprint,
             expected=declared.key_fingerprint,
         )
-    if key.version is not None and key.version != declared.key_version:
-        raise RefusedError(
-            ErrorCode.ENCRYPTION_KEY_VERSION,
-            "it is encrypted with another version of the key",
-            version=key.version,
-            expected=declared.key_version,
-        )
-    return key
+    for key in found:
+        if key.version in (None, declared.key_version):
+            return key
+    raise RefusedError(
+        ErrorCode.ENCRYPTION_KEY_VERSION,
+        "it is encrypted with another version of the key",
+        version=found[0].version,
+        expected=declared.key_version,
+    )
 
 
-def unlock(declared: Declares, key: KeyEncryption | None, record: ShardKey | None, place: Place) -> DataKey:
-    """The data key of one object, each failure by its own code, in this order: reader, wrapped key, key check.
+def unlock(declared: Declares, keys: Sequence[KeyEncryption], record: ShardKey | None, place: Place) -> DataKey:
+    """The data key of one object, each failure by its own code, in this order: reader, key, version, wrapped key, check.
 
     Raises:
         RefusedError: As ``check_reader``.
         IntegrityError: ``encryption.wrapped-key``, ``encryption.key-check``.
         UnavailableError: The KMS does not answer.
     """
-    key = check_reader(declared, key)
+    key = check_reader(declared, keys)
     if record is None:
-        raise _wrapped("the manifest holds no wrapped key for it", place)
+        raise _wrapped("there is no wrapped key for it", place)
     try:
         wrapped = bytes.fromhex(record.wrapped)
     except ValueError:
@@ -172,7 +186,7 @@ def unlock(declared: Declares, key: KeyEncryption | None, record: ShardKey | Non
     if len(data_key) != aead.KEY_BYTES or not aead.same(aead.check_value(data_key, _CHECK), record.check):
         raise IntegrityError(
             ErrorCode.ENCRYPTION_KEY_CHECK,
-            "the unwrapped key is not the one that the manifest checks",
+            "the unwrapped key is not the one that the check value is of",
             shard=place.name,
         )
     return DataKey(key=data_key, record=record)
@@ -183,25 +197,29 @@ def _wrapped(message: str, place: Place) -> IntegrityError:
 
 
 class Unlocked:
-    """Data keys of one release, each unwrapped once; safe among threads. Holds them in memory alone.
+    """Data keys, each unwrapped once; safe among threads. Holds them in memory alone, and shows none.
 
     Args:
-        declared: What the manifest says of its encryption.
-        key: Null where there is none: then every ask is refused.
+        keys: What may unwrap; without one every ask is refused.
     """
 
-    def __init__(self, declared: Declares, key: KeyEncryption | None) -> None:
-        self._declared, self._key = declared, key
+    def __init__(self, keys: Sequence[KeyEncryption] = ()) -> None:
+        self._keys = tuple(keys)
         self._lock = threading.Lock()
         self._known: dict[tuple[Place, str], DataKey] = {}
 
-    def data_key(self, record: ShardKey | None, place: Place) -> DataKey:
+    def check(self, declared: Declares | None) -> None:
+        """Refuse, as ``check_reader``, what is encrypted with no key that there is."""
+        if declared is not None:
+            check_reader(declared, self._keys)
+
+    def data_key(self, declared: Declares, record: ShardKey | None, place: Place) -> DataKey:
         """As ``unlock``."""
-        at = (place, "" if record is None else record.wrapped + record.check)
+        at = (place, f"{declared.key_fingerprint} {record}")
         with self._lock:
             known = self._known.get(at)
         if known is None:
-            known = unlock(self._declared, self._key, record, place)
+            known = unlock(declared, self._keys, record, place)
             with self._lock:
                 self._known[at] = known
         return known

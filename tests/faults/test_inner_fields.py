@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from shardrel.drills.forge import parquet_bytes
 from shardrel.errors import ErrorCode
-from shardrel.records.encryption import Encryption, ShardKey
+from shardrel.records.encryption import ShardKey
 from shardrel.store.objects import put_record
 from tests.support.release_builder import Built, a_release, codes
 
@@ -54,13 +54,7 @@ def test_text_columns_that_are_none_would_leave_texts_unscreened(names: tuple[st
     assert [finding.count for finding in report.findings] == [1]
 
 
-def test_an_encrypted_shard_is_a_finding_of_a_verifier_that_cannot_read_it() -> None:
+def test_a_key_of_a_shard_without_declared_encryption_is_a_finding() -> None:
     built = a_release()
     built.declare(0, replace(built.release.shards[0], key=ShardKey(wrapped="00", check="00")))
-    assert ErrorCode.ENCRYPTION_READER in codes(built.report())
-    built = a_release()
-    scheme = Encryption(
-        scheme="parquet-modular-encryption.v1", key_version="1", key_fingerprint=built.root, parts_key=None
-    )
-    built.release = replace(built.release, encryption=scheme)
     assert ErrorCode.ENCRYPTION_READER in codes(built.report())

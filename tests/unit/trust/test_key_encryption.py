@@ -47,7 +47,7 @@ def declared_by(key: KeyEncryption) -> Declared:
 
 def code_of(key: KeyEncryption | None, declared: Declared, record: ShardKey | None, place: Place) -> ErrorCode:
     with pytest.raises(ShardrelError) as caught:
-        unlock(declared, key, record, place)
+        unlock(declared, [] if key is None else [key], record, place)
     return caught.value.code
 
 
@@ -55,7 +55,7 @@ def test_each_failure_has_its_own_code_and_the_first_one_counts(keys: list[str])
     key, other = map(open_key, keys)
     made = new_data_key(key, PLACE)
     declared = declared_by(key)
-    assert unlock(declared, key, made.record, PLACE).key == made.key
+    assert unlock(declared, [other, key], made.record, PLACE).key == made.key
     elsewhere = replace(PLACE, name="shard-00001-of-00002")
     swapped = new_data_key(key, elsewhere).record
     edited = changed(
@@ -78,14 +78,14 @@ def test_a_data_key_is_fresh_and_unwrapped_once(keys: list[str]) -> None:
     one, two = new_data_key(key, PLACE), new_data_key(key, PLACE)
     assert one.key != two.key
     assert one.record.wrapped != two.record.wrapped
-    unlocked = Unlocked(declared_by(key), key)
-    assert unlocked.data_key(one.record, PLACE) is unlocked.data_key(one.record, PLACE)
-    assert unlocked.data_key(two.record, PLACE).key == two.key
+    unlocked, declared = Unlocked([key]), declared_by(key)
+    assert unlocked.data_key(declared, one.record, PLACE) is unlocked.data_key(declared, one.record, PLACE)
+    assert unlocked.data_key(declared, two.record, PLACE).key == two.key
 
 
 def test_a_reference_without_a_version_goes_with_any() -> None:
     key = open_key("awskms:arn:aws:kms:eu-west-1:123456789012:key/0")
-    assert check_reader(replace(declared_by(key), key_version="7"), key) is key
+    assert check_reader(replace(declared_by(key), key_version="7"), [key]) is key
 
 
 def test_a_kms_that_refuses_is_not_a_wrong_key(monkeypatch: pytest.MonkeyPatch) -> None:
