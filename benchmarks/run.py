@@ -18,6 +18,7 @@ from benchmarks.gate import measure_gate
 from benchmarks.inputs import write_ipc
 from benchmarks.measure import machine, note, pairs
 from benchmarks.memory import peaks
+from benchmarks.proofs import measure_proofs
 from benchmarks.release import THREADS, declare, place, publish_once, shard_files, verify_once
 from shardrel.canonical.json import decode
 from shardrel.records.release import Release
@@ -71,9 +72,9 @@ def main() -> None:
     """Run, print, write."""
     parser = argparse.ArgumentParser(description="Ratios against a stated baseline, both sides in one run.")
     parser.add_argument("--quick", action="store_true", help="4 shards and 3 pairs: to try the benchmarks themselves")
-    parser.add_argument("--only", nargs="*", default=[], help="tokens, small, memory, gate")
+    parser.add_argument("--only", nargs="*", default=[], help="tokens, small, memory, gate, proofs")
     options = parser.parse_args()
-    wanted = options.only or ["tokens", "small", "memory", "gate"]
+    wanted = options.only or ["tokens", "small", "memory", "gate", "proofs"]
     shards, count = (4, 3) if options.quick else (SHARDS, 7)
     results: dict[str, object] = {
         "machine": machine(),
@@ -93,6 +94,8 @@ def main() -> None:
         note(f"verify.memory: {results['verify.memory']}")
     if "gate" in wanted:
         results |= measure_gate(quick=options.quick)
+    if "proofs" in wanted:
+        results |= measure_proofs(quick=options.quick)
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     print(json.dumps(results, indent=1, sort_keys=True))
 
