@@ -178,6 +178,7 @@ class ErrorCode(StrEnum):
     PERMIT_CLOSED = "permit.closed"
     PERMIT_RECHECK = "permit.recheck-needed"
     PERMIT_HIT = "permit.root-has-hit"
+    RETENTION_SWEPT = "retention.swept"
 
     # Runs and checkpoints.
     RUN_ROOT_DISAGREEMENT = "run.root-disagreement"

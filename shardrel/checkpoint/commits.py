@@ -1,5 +1,6 @@
 """Commit records and their admission. Source: schemas/SPEC.md#checkpoints."""
 
+import functools
 from dataclasses import dataclass
 
 from shardrel.canonical import json
@@ -8,9 +9,11 @@ from shardrel.clock import now_utc
 from shardrel.digest import Domain, digest_of, domain_hash, lp
 from shardrel.errors import ConflictError, ErrorCode, NotFoundError, RefusedError
 from shardrel.gate.call import Call, perform
+from shardrel.gate.closure import manifest_closure
+from shardrel.gate.condemned import cleared, seen_at
 from shardrel.gate.facts import Evidence
 from shardrel.gate.run_records import find_record
-from shardrel.gate.view import read_gate
+from shardrel.gate.view import GateView, read_gate
 from shardrel.records.checkpoint import CommitRecord
 from shardrel.records.gate import Closed, Head
 from shardrel.records.transition import AdmitCheckpoint
@@ -22,7 +25,7 @@ from shardrel.trust.signer import Signer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunState:
-    """What the gate says about an open run, and where its fences stand."""
+    """What the gate says about an open run, where its fences stand, and how far retention has gone."""
 
     run_id: str
     gate_id: str
@@ -32,6 +35,7 @@ class RunState:
     head: Head | None
     tombstone_watermark: int
     benchmark_fence: int
+    boundary: int
 
     @property
     def next_generation(self) -> int:
@@ -66,6 +70,7 @@ def read_run(store: Store, dataset: str, run: str) -> RunState:
         head=found.head,
         tombstone_watermark=body.tombstones.watermark,
         benchmark_fence=body.benchmarks.watermark,
+        boundary=seen_at(body.retention),
     )
 
 
@@ -108,6 +113,23 @@ def install(store: Store, record: CommitRecord) -> Installed:
     return Installed(digest=digest_of(data), record=record)
 
 
+def check_untouched(store: Store, view: GateView, record: CommitRecord) -> None:
+    """Look, before the record takes its name, whether gc condemned something of it since the attempt began.
+
+    Raises:
+        RefusedError: ``retention.swept``: save again.
+    """
+    if _cleared(store, view, record) is None:
+        raise RefusedError(
+            ErrorCode.RETENTION_SWEPT, "gc took objects of the checkpoint while it was written; save again"
+        )
+
+
+def _cleared(store: Store, view: GateView, record: CommitRecord) -> int | None:
+    named = functools.partial(manifest_closure, store, record.manifest)
+    return cleared(store, view.body.retention, record.boundary, named)
+
+
 def operation_id(record: CommitRecord, permit: str) -> str:
     """The record's own operation for its own permit; a derived one after a renewal."""
     if permit == record.permit:
@@ -115,14 +137,35 @@ def operation_id(record: CommitRecord, permit: str) -> str:
     return domain_hash(Domain.ID, lp(record.operation_id.encode()), lp(permit.encode())).hex()[:32]
 
 
-def admit(store: Store, dataset: str, installed: Installed, permit: str, signer: Signer) -> None:
+def admit(
+    store: Store,
+    dataset: str,
+    installed: Installed,
+    permit: str,
+    signer: Signer,
+    *,
+    lost: bool = False,
+    view: GateView | None = None,
+) -> None:
     """Submit the admission of an installed commit record.
 
+    Args:
+        store: Where the gate is.
+        dataset: The run's gate.
+        installed: The record.
+        permit: The run's open one.
+        signer: A key of the runner's role.
+        lost: Objects of it were collected. Its name cannot be taken again, so it becomes a generation that every
+            restore passes over.
+        view: The gate as the caller has just read it, to save reading it again.
+
     Raises:
-        RefusedError: What the gate says, such as ``permit.closed``.
+        RefusedError: What the gate says, such as ``permit.closed``; ``retention.swept`` when gc condemned something of
+            it since the attempt began.
         OutcomeUnknownError: ``outcome-unknown.swap``: run the same save or restore again.
     """
     record = installed.record
+
     request = AdmitCheckpoint(
         run=record.run_id,
         generation=record.generation,
@@ -132,7 +175,12 @@ def admit(store: Store, dataset: str, installed: Installed, permit: str, signer:
         permit=permit,
     )
     call = Call(signers=[signer], recorded_at=now_utc(), operation_id=operation_id(record, permit), pending=None)
-    perform(store, dataset, request, call, lambda view: Evidence(signers=frozenset(), run_recorded=True))
+
+    def evidence(now: GateView | None) -> Evidence:
+        found = 0 if now is None else now.body.retention.boundary if lost else _cleared(store, now, record)
+        return Evidence(signers=frozenset(), run_recorded=True, cleared=found)
+
+    perform(store, dataset, request, call, evidence, view=view)
 
 
 def help_installed(store: Store, dataset: str, run: RunState, signer: Signer) -> RunState | None:
@@ -150,7 +198,10 @@ def help_installed(store: Store, dataset: str, run: RunState, signer: Signer) ->
         return None
     try:
         admit(store, dataset, installed, run.permit, signer)
-    except RefusedError:
+    except RefusedError as err:
+        if err.code == ErrorCode.RETENTION_SWEPT:
+            admit(store, dataset, installed, run.permit, signer, lost=True)
+            return read_run(store, dataset, run.run_id)
         # Void, unless somebody else's help came first.
         again = read_run(store, dataset, run.run_id)
         return again if again.head != run.head else None

@@ -6,7 +6,15 @@ from math import prod
 from typing import Any
 
 from shardrel.canonical import json
-from shardrel.checkpoint.commits import RunState, admit, help_installed, install, read_run, require_permit
+from shardrel.checkpoint.commits import (
+    RunState,
+    admit,
+    check_untouched,
+    help_installed,
+    install,
+    read_run,
+    require_permit,
+)
 from shardrel.checkpoint.cut import Captured, Mixed, agree
 from shardrel.checkpoint.group import Group, on_coordinator, together
 from shardrel.checkpoint.manifest import Expected, judge, tensor_entries
@@ -15,6 +23,7 @@ from shardrel.checkpoint.tensors import CapturedState, region_bytes, replica_dig
 from shardrel.clock import fresh_id
 from shardrel.digest import digest_of
 from shardrel.errors import ErrorCode, RefusedError, RunFailedError
+from shardrel.gate.view import read_gate
 from shardrel.records.checkpoint import CheckpointManifest, CommitRecord, Cut, OrderParameters, Region
 from shardrel.records.descriptor import TENSOR_BYTES
 from shardrel.records.fields import Count, DigestField, Name, Record
@@ -43,6 +52,7 @@ class Attempt(Record, frozen=True, kw_only=True):
     permit: str
     tombstone_watermark: Count
     benchmark_fence: Count
+    boundary: Count
 
 
 class Stored(Record, frozen=True, kw_only=True):
@@ -145,6 +155,7 @@ def _attempt(run: RunState, permit: str) -> Attempt:
         permit=permit,
         tombstone_watermark=run.tombstone_watermark,
         benchmark_fence=run.benchmark_fence,
+        boundary=run.boundary,
     )
 
 
@@ -244,9 +255,12 @@ def _commit(store: Store, dataset: str, manifest: CheckpointManifest, attempt: A
         permit=attempt.permit,
         tombstone_watermark=attempt.tombstone_watermark,
         benchmark_fence=attempt.benchmark_fence,
+        boundary=attempt.boundary,
         world_size=manifest.world_size,
         cut=manifest.cut,
     )
+    view = read_gate(store, dataset)
+    check_untouched(store, view, record)
     installed = install(store, record)
-    admit(store, dataset, installed, attempt.permit, signer)
+    admit(store, dataset, installed, attempt.permit, signer, view=view)
     return Committed(generation=record.generation, commit=installed.digest)

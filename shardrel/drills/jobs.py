@@ -146,6 +146,7 @@ def _commit_record(scene: Scene, run: commits.RunState, attempt: str) -> CommitR
         permit=permit,
         tombstone_watermark=run.tombstone_watermark,
         benchmark_fence=run.benchmark_fence,
+        boundary=run.boundary,
         world_size=1,
         cut=cut,
     )

@@ -71,9 +71,27 @@ def checkpoint_closure(store: Store, commit: Commit) -> Named:
         raise NotFoundError(ErrorCode.STORAGE_ABSENT, "an admitted commit record is absent", key=key)
     if digest_of(stored.data) != commit.digest:
         raise IntegrityError(ErrorCode.STORAGE_DIGEST, "an admitted commit record has other bytes", key=key)
-    record = json.decode(stored.data, CommitRecord)
-    manifest = get_record(store, record.manifest, CheckpointManifest)
-    return _named([record.manifest, *(region.object for tensor in manifest.tensors for region in tensor.regions)], ())
+    return manifest_closure(store, json.decode(stored.data, CommitRecord).manifest)
+
+
+def installed_closure(store: Store, run: str, generation: int) -> Named:
+    """What a commit record leads to that no admission names yet; nothing where none is installed.
+
+    Raises:
+        NotFoundError, IntegrityError, FormatError: As ``root_closure``.
+    """
+    stored = store.read(commit_key(run, generation), max_bytes=json.MAX_RECORD_BYTES)
+    return {} if stored is None else manifest_closure(store, json.decode(stored.data, CommitRecord).manifest)
+
+
+def manifest_closure(store: Store, described: Descriptor) -> Named:
+    """The manifest of a checkpoint and its tensors.
+
+    Raises:
+        NotFoundError, IntegrityError, FormatError: As ``root_closure``.
+    """
+    manifest = get_record(store, described, CheckpointManifest)
+    return _named([described, *(region.object for tensor in manifest.tensors for region in tensor.regions)], ())
 
 
 def gate_closure(store: Store, body: GateBody, history: Iterable[Link]) -> Named:

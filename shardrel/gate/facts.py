@@ -69,6 +69,8 @@ class Evidence:
         log: The part of the log that an advance would take, or that would be staged.
         rest: What is staged behind that part.
         run_recorded: Whether a run record lies under the run's id.
+        cleared: Boundary of retention up to which nothing was condemned of what the request would name, since it was
+            written.
     """
 
     signers: frozenset[str]
@@ -81,6 +83,7 @@ class Evidence:
     log: LogFacts | None = None
     rest: LogFacts | None = None
     run_recorded: bool = False
+    cleared: int | None = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,4 +116,16 @@ def sweeping(sweep: Sweep) -> Refuse:
         ErrorCode.RETENTION_SWEEP,
         "deletions are under way; run shardrel gc to finish them, with --abandon OWNER if that process is dead",
         owner=sweep.owner,
+    )
+
+
+def swept(body: GateBody, evidence: Evidence) -> Refuse | None:
+    """No, if retention condemned something of what would be named, or it is not known whether it did."""
+    boundary = body.retention.boundary
+    if evidence.cleared == boundary:
+        return None
+    return refuse(
+        ErrorCode.RETENTION_SWEPT,
+        "gc took objects of it while it was written; run the same command again",
+        boundary=boundary,
     )

@@ -16,8 +16,10 @@ from shardrel.gate.pending import operation
 from shardrel.gate.refusals import as_error
 from shardrel.gate.register import submit
 from shardrel.gate.retention import Kept, Wanted, keep
-from shardrel.gate.survey import Found, Survey
+from shardrel.gate.survey import Survey
+from shardrel.gate.unnamed import Found
 from shardrel.gate.view import GateView, read_gate
+from shardrel.records.descriptor import Descriptor
 from shardrel.records.sweep import Condemned, SweepPlan
 from shardrel.records.transition import EndSweep, Request, Retire
 from shardrel.store.objects import get_record, put_record, unversioned
@@ -36,7 +38,7 @@ class Collected:
         locked: Those that the store keeps.
         kept: What stays, and why.
         snapshots: Declared and not published; the next collection takes those that still are not.
-        waiting: What keeps more from being looked at.
+        waiting: What holds back objects that nothing leads to.
         boundary: Sequence of the transition that condemned last; 0 before the first.
         resumed: It finished what an earlier call began.
     """
@@ -137,7 +139,7 @@ def _resumed(
         done = _sweep(store, dataset, view, request.owner, call)
     view = read_gate(store, dataset)
     kept = keep(view.body, *_past_and_wanted(survey, view, generations, abandon))
-    return _collected(view, kept, Found(snapshots=plan.snapshots), done, resumed=True)
+    return _collected(view, kept, Found(unnamed=plan.unnamed), done, resumed=True)
 
 
 def _retire(
@@ -164,9 +166,9 @@ def _retire(
 def _anything(store: Store, view: GateView, kept: Kept, found: Found) -> bool:
     """Whether the plan would change anything."""
     plan = view.body.retention.plan
-    before = () if plan is None else get_record(store, plan, SweepPlan).snapshots
-    new_snapshots = set(found.snapshots) - set(before)
-    return bool(found.objects or found.roots or kept.publications or kept.runs or new_snapshots)
+    before = () if plan is None else get_record(store, plan, SweepPlan).unnamed
+    new = {one.digest for one in found.unnamed} - {one.digest for one in before}
+    return bool(found.objects or found.roots or kept.publications or kept.runs or new)
 
 
 def _request(survey: Survey, view: GateView, kept: Kept, found: Found, owner: str) -> Retire:
@@ -175,8 +177,9 @@ def _request(survey: Survey, view: GateView, kept: Kept, found: Found, owner: st
         dataset=body.dataset,
         gate_id=body.gate_id,
         after=body.sequence,
+        previous=_condemning(survey.store, view),
         objects=found.objects,
-        snapshots=found.snapshots,
+        unnamed=found.unnamed,
     )
     return Retire(
         after=body.sequence,
@@ -185,9 +188,17 @@ def _request(survey: Survey, view: GateView, kept: Kept, found: Found, owner: st
         roots=found.roots,
         publications=kept.publications,
         runs=kept.runs,
-        orphans=found.orphans,
         owner=owner,
     )
+
+
+def _condemning(store: Store, view: GateView) -> Descriptor | None:
+    """The newest plan that condemned anything: readers of the new one need not look at those between."""
+    plan = view.body.retention.plan
+    if plan is None:
+        return None
+    newest = get_record(store, plan, SweepPlan)
+    return plan if newest.objects else newest.previous
 
 
 def _kept(survey: Survey, view: GateView, generations: int | None, abandon: frozenset[str]) -> Kept:

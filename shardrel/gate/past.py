@@ -1,7 +1,7 @@
 """What the history of a gate says that its state no longer does. Pure. Source: schemas/SPEC.md#retention."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from shardrel.records.transition import Admit, AdmitCheckpoint, EndRun, Retire, Rollback, Transition
@@ -18,7 +18,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastCommit:
-    """The newest checkpoint that a run had admitted."""
+    """A checkpoint that a run had admitted."""
 
     generation: int
     commit: str
@@ -40,17 +40,25 @@ class EndedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """All moves of all aliases, and all runs that ended."""
+    """All moves of all aliases, and all runs that ended.
+
+    Attributes:
+        admitted: The checkpoints of each run, oldest first.
+        progress: Of each run, the sequence of its newest admission of a checkpoint.
+    """
 
     moves: Sequence[Move]
     ended: Mapping[str, EndedRun]
+    admitted: Mapping[str, Sequence[LastCommit]] = field(default_factory=dict)
+    progress: Mapping[str, int] = field(default_factory=dict)
 
 
 def past_of(history: Iterable[Transition]) -> Past:
     """Read a whole history, oldest first."""
     moves: list[Move] = []
     ended: dict[str, EndedRun] = {}
-    last: dict[str, LastCommit] = {}
+    admitted: dict[str, list[LastCommit]] = {}
+    progress: dict[str, int] = {}
     given_up: set[str] = set()
     for made in history:
         request, effects = made.request, made.effects
@@ -58,9 +66,12 @@ def past_of(history: Iterable[Transition]) -> Past:
             case Admit() | Rollback() if effects.generation is not None:
                 moves.append(Move(alias=request.alias, generation=effects.generation, root=request.root))
             case AdmitCheckpoint():
-                last[request.run] = LastCommit(generation=request.generation, commit=request.commit)
+                one = LastCommit(generation=request.generation, commit=request.commit)
+                admitted.setdefault(request.run, []).append(one)
+                progress[request.run] = made.sequence
             case EndRun() if effects.root is not None:
-                ended[request.run] = EndedRun(root=effects.root, outcome=request.outcome, last=last.get(request.run))
+                last = admitted.get(request.run, [None])[-1]
+                ended[request.run] = EndedRun(root=effects.root, outcome=request.outcome, last=last)
             case Retire():
                 given_up |= set(request.runs)
             case _:
@@ -68,4 +79,4 @@ def past_of(history: Iterable[Transition]) -> Past:
     for run in given_up & ended.keys():
         known = ended[run]
         ended[run] = EndedRun(root=known.root, outcome=known.outcome, last=known.last, given_up=True)
-    return Past(moves=moves, ended=ended)
+    return Past(moves=moves, ended=ended, admitted=admitted, progress=progress)

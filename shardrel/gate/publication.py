@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from shardrel.digest import parse_digest
 from shardrel.errors import ErrorCode, RefusedError
 from shardrel.gate.call import Call, perform
+from shardrel.gate.closure import root_closure
+from shardrel.gate.condemned import cleared
 from shardrel.gate.facts import Evidence
 from shardrel.gate.view import GateView, read_gate
 from shardrel.records.transition import BeginPublication, EndPublication
@@ -81,6 +85,8 @@ def end_publication(
 
     Raises:
         NotFoundError: ``gate.no-such-publication`` when it was not open, or is another one, and the root is not known.
+        RefusedError: ``retention.swept`` when gc condemned an object of the release since the pin began, which is
+            dropped: publish again.
         ShardrelError: As ``register.submit``.
 
     Effects: as ``register.submit``; nothing where an earlier try ended it.
@@ -93,8 +99,24 @@ def end_publication(
         root=None if root is None else parse_digest(root),
         pin=pin,
     )
-    done = perform(store, dataset, request, call, lambda _: _NO_EVIDENCE, view=view)
+    try:
+        done = perform(store, dataset, request, call, lambda now: _untouched(store, request, now), view=view)
+    except RefusedError as err:
+        if err.code == ErrorCode.RETENTION_SWEPT:
+            # What another run writes is written under a pin of its own.
+            perform(store, dataset, replace(request, root=None), call, lambda _: _NO_EVIDENCE)
+        raise
     return None if root is None else done.body.candidates[root].state
+
+
+def _untouched(store: Store, request: EndPublication, view: GateView | None) -> Evidence:
+    """Up to which boundary nothing of the release was condemned since the pin began."""
+    pin = None if view is None else view.body.publications.get(request.publication)
+    if view is None or pin is None or request.root is None:
+        return _NO_EVIDENCE
+    root = request.root
+    found = cleared(store, view.body.retention, pin.sequence, lambda: root_closure(store, root))
+    return Evidence(signers=frozenset(), cleared=found)
 
 
 def _open(view: GateView, request: BeginPublication) -> Pinned | None:

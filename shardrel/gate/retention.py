@@ -40,11 +40,12 @@ class Kept:
 
     Attributes:
         roots, snapshots: Pins by digest.
-        commits: The last checkpoint of each finished run.
+        commits: The last checkpoint of each finished run, and every one of an open run.
         retired: Candidates that nothing pins.
         publications, runs: Given up by this call.
-        open_publications: Nothing that a publisher may be writing is deleted while there are any.
-        open_runs: The same of a running job.
+        open_publications: Those that go on, each with the sequence at which it began.
+        open_runs: Open runs, each with the sequence of its start or of its newest checkpoint: every attempt at one
+            that is still being written began behind the second.
     """
 
     roots: Mapping[str, tuple[str, ...]]
@@ -53,15 +54,16 @@ class Kept:
     retired: tuple[str, ...]
     publications: tuple[str, ...]
     runs: tuple[str, ...]
-    open_publications: tuple[str, ...]
-    open_runs: tuple[str, ...]
+    open_publications: Mapping[str, int]
+    open_runs: Mapping[str, int]
 
 
 def keep(body: GateBody, past: Past, wanted: Wanted) -> Kept:
     """Decide what is retained.
 
     A root stays for an alias that points to it, or pointed to it within the window; for an open run; for the last
-    checkpoint of a finished run; and while it is STAGED. A snapshot stays for an unfinished publication.
+    checkpoint of a finished run; and while it is STAGED. A snapshot stays for an unfinished publication, and every
+    checkpoint for the run that admitted it while this is open.
     """
     publications = body.publications.keys() - wanted.abandon
     roots = _roots(body, past, wanted)
@@ -70,17 +72,49 @@ def keep(body: GateBody, past: Past, wanted: Wanted) -> Kept:
         snapshots=_collected(
             (body.publications[name].snapshot, f"publication:{name}") for name in sorted(publications)
         ),
-        commits={
-            Commit(run=run, generation=ended.last.generation, digest=ended.last.commit): (f"run:{run}:finished",)
-            for run, ended in sorted(past.ended.items())
-            if ended.last is not None and _finished(past, run, wanted)
-        },
+        commits={**_last_commits(past, wanted), **_open_commits(body, past)},
         retired=tuple(sorted(root for root in body.candidates if root not in roots)),
         publications=tuple(sorted(body.publications.keys() & wanted.abandon)),
         runs=tuple(sorted(run for run in past.ended.keys() & wanted.abandon if not past.ended[run].given_up)),
-        open_publications=tuple(sorted(publications)),
-        open_runs=tuple(sorted(body.runs)),
+        open_publications={name: body.publications[name].sequence for name in sorted(publications)},
+        open_runs={name: past.progress.get(name, run.sequence) for name, run in sorted(body.runs.items())},
     )
+
+
+def holding(kept: Kept, *, since: int | None, release: bool) -> tuple[str, ...]:
+    """What an object that nothing retained leads to has to wait for: whoever was writing when it was first seen so.
+
+    It is not what makes a deletion sound (whoever ends a publication or admits a checkpoint looks whether something of
+    it was condemned): it keeps that from happening to those who are still at it.
+
+    Args:
+        kept: What is retained.
+        since: Sequence of the state in which it was first seen without a name; None for now.
+        release: A root that may go leads to it, so no running job is about to name it.
+    """
+    publications = [f"publication:{name}" for name, begun in kept.open_publications.items() if not _after(begun, since)]
+    runs = [] if release else [f"run:{name}" for name, at in kept.open_runs.items() if not _after(at, since)]
+    return (*publications, *runs)
+
+
+def _after(sequence: int, since: int | None) -> bool:
+    return since is not None and sequence > since
+
+
+def _last_commits(past: Past, wanted: Wanted) -> dict[Commit, tuple[str, ...]]:
+    return {
+        Commit(run=run, generation=ended.last.generation, digest=ended.last.commit): (f"run:{run}:finished",)
+        for run, ended in sorted(past.ended.items())
+        if ended.last is not None and _finished(past, run, wanted)
+    }
+
+
+def _open_commits(body: GateBody, past: Past) -> dict[Commit, tuple[str, ...]]:
+    return {
+        Commit(run=run, generation=one.generation, digest=one.commit): (f"run:{run}",)
+        for run in sorted(body.runs)
+        for one in past.admitted.get(run, ())
+    }
 
 
 def _roots(body: GateBody, past: Past, wanted: Wanted) -> Mapping[str, tuple[str, ...]]:

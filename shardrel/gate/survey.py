@@ -4,53 +4,42 @@ A listing only offers what may be deleted; what is named decides. Names are comp
 one parser. Everything is read before anything is condemned, and what cannot be read stops it.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from shardrel.canonical import json
 from shardrel.errors import FormatError, IntegrityError, NotFoundError
-from shardrel.gate.closure import Named, checkpoint_closure, gate_closure, root_closure, snapshot_closure
+from shardrel.gate.closure import (
+    Named,
+    checkpoint_closure,
+    gate_closure,
+    installed_closure,
+    root_closure,
+    snapshot_closure,
+)
 from shardrel.gate.head import broken
 from shardrel.gate.history import Link, read_history, walk
-from shardrel.gate.retention import Kept
+from shardrel.gate.retention import Commit, Kept
+from shardrel.gate.unnamed import Found, Loose, sort_out
 from shardrel.gate.view import GateView
 from shardrel.records.checkpoint import CheckpointManifest
 from shardrel.records.evolution import SchemaEvolution
 from shardrel.records.release import Release
 from shardrel.records.schema import RecordSchema
 from shardrel.records.snapshot import MemberIndex, Snapshot
-from shardrel.records.sweep import Condemned, SweepPlan
+from shardrel.records.sweep import SweepPlan, Unnamed
 from shardrel.store.layout import gate_dataset, object_digest, object_key
 from shardrel.store.objects import get_record
 from shardrel.store.port import Store, Stored
 
 # A single object is never larger than what one write may hold.
 _LARGEST = 5 << 30
-_MOST = 100_000
 _COLLECTED = (Release, Snapshot, MemberIndex, RecordSchema, CheckpointManifest, SchemaEvolution)
 _SCHEMAS = {str(kind.__struct_config__.tag): kind for kind in _COLLECTED}
 _UNREADABLE = (NotFoundError, IntegrityError, FormatError)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What may be deleted at one state of the gate.
-
-    Attributes:
-        objects: At most 100,000, by digest.
-        orphans: Whether some of them might be written again by a running job.
-        roots: Candidates that leave the state with them.
-        snapshots: Declared, not published and not seen so by the plan before this one; they stay.
-        waiting: What keeps more from being looked at: publications, runs, other datasets of the store.
-    """
-
-    objects: tuple[Condemned, ...] = ()
-    orphans: bool = False
-    roots: tuple[str, ...] = ()
-    snapshots: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -62,6 +51,7 @@ class Survey:
     _listed: frozenset[str] | None = None
     _links: list[Link] = field(default_factory=list)
     _closures: dict[str, Named] = field(default_factory=dict)
+    _commits: dict[Commit, Named] = field(default_factory=dict)
     _orphans: dict[str, "_Orphan | None"] = field(default_factory=dict)
 
     def history(self, view: GateView) -> Sequence[Link]:
@@ -89,22 +79,35 @@ class Survey:
         """
         listed = self._objects()
         others = sorted({name for key in self.store.list("gates/") if (name := gate_dataset(key))} - {self.dataset})
-        waiting = [f"publication:{name}" for name in kept.open_publications] + [f"dataset:{name}" for name in others]
-        if waiting:
-            return Found(waiting=tuple(waiting))
+        if others:
+            return Found(waiting=tuple(f"dataset:{name}" for name in others))
+        live = self._live(view, kept)
+        gone = self._retired(kept.retired)
+        release = {digest: version for digest, version in gone.items() if digest in listed and digest not in live}
+        before = self._before(view)
+        loose = [self._loose(digest, before, release) for digest in sorted(listed - live.keys())]
+        return sort_out(view.body, kept, [one for one in loose if one is not None], self._fresh(loose))
+
+    def _live(self, view: GateView, kept: Kept) -> Named:
+        """What is retained, with everything that it leads to; and what somebody has begun, as far as it can be read."""
         live = gate_closure(self.store, view.body, self.history(view))
         for root in kept.roots:
             live |= self._closure(root)
-        gone = self._retired(kept.retired)
-        release = {digest: version for digest, version in gone.items() if digest in listed and digest not in live}
-        if kept.open_runs:
-            waiting = [f"run:{name}" for name in kept.open_runs]
-            return self._found(view, kept, release, orphans=[], snapshots=(), waiting=waiting)
         for commit in kept.commits:
-            live |= checkpoint_closure(self.store, commit)
-        unnamed = [self._orphan(digest) for digest in sorted(listed - live.keys() - release.keys())]
-        orphans, snapshots = self._without_new_snapshots(view, [one for one in unnamed if one is not None])
-        return self._found(view, kept, release, orphans=orphans, snapshots=snapshots, waiting=[])
+            if commit not in self._commits:
+                self._commits[commit] = checkpoint_closure(self.store, commit)
+            live |= self._commits[commit]
+        for snapshot in kept.snapshots:
+            live |= _as_far_as_it_reads(functools.partial(snapshot_closure, self.store, snapshot))
+        for name, run in view.body.runs.items():
+            generation = 0 if run.head is None else run.head.generation + 1
+            live |= _as_far_as_it_reads(functools.partial(installed_closure, self.store, name, generation))
+        return live
+
+    def _before(self, view: GateView) -> dict[str, Unnamed]:
+        """What the newest plan found without a name, and let be."""
+        plan = view.body.retention.plan
+        return {} if plan is None else {one.digest: one for one in get_record(self.store, plan, SweepPlan).unnamed}
 
     def _objects(self) -> frozenset[str]:
         """Digests of all objects, listed once and before anything else is read."""
@@ -128,33 +131,16 @@ class Survey:
                 continue
         return named
 
-    def _found(
-        self,
-        view: GateView,
-        kept: Kept,
-        release: Named,
-        *,
-        orphans: "Sequence[_Orphan]",
-        snapshots: tuple[str, ...],
-        waiting: Sequence[str],
-    ) -> Found:
-        objects = [Condemned(digest=one.digest, version=one.version) for one in orphans]
-        for digest, version in release.items():
-            exact = version or self._version(digest)
-            if exact is not None:
-                objects.append(Condemned(digest=digest, version=exact))
-        objects.sort(key=lambda one: one.digest)
-        names = {one.digest for one in objects}
-        candidates = view.body.candidates
-        # A revoked root stays known; it is named again only where something of it is left to delete.
-        roots = [root for root in kept.retired if candidates[root].state != "INVALID" or root in names]
-        return Found(
-            objects=tuple(objects[:_MOST]),
-            orphans=bool(orphans),
-            roots=tuple(roots),
-            snapshots=snapshots,
-            waiting=tuple(waiting),
-        )
+    def _loose(self, digest: str, before: Mapping[str, Unnamed], release: Named) -> Loose | None:
+        """An object that nothing retained leads to; None where it belongs to the gate, or is gone."""
+        known = before.get(digest)
+        if known is not None:
+            return Loose(digest, known.version, known.snapshot, digest in release, known.since)
+        if digest in release:
+            version = release[digest] or self._version(digest)
+            return None if version is None else Loose(digest, version, False, True, None)
+        orphan = self._orphan(digest)
+        return None if orphan is None else Loose(digest, orphan.version, orphan.snapshot, False, None)
 
     def _version(self, digest: str) -> str | None:
         stored = self.store.read(object_key(digest), max_bytes=_LARGEST)
@@ -167,20 +153,20 @@ class Survey:
             self._orphans[digest] = None if stored is None else _judge(digest, stored)
         return self._orphans[digest]
 
-    def _without_new_snapshots(
-        self, view: GateView, orphans: "Sequence[_Orphan]"
-    ) -> "tuple[list[_Orphan], tuple[str, ...]]":
-        """Leave out snapshots that nobody had the time to publish, with what they name."""
-        plan = view.body.retention.plan
-        before = () if plan is None else get_record(self.store, plan, SweepPlan).snapshots
-        fresh = tuple(one.digest for one in orphans if one.snapshot and one.digest not in before)
-        named: set[str] = set()
-        for digest in fresh:
-            try:
-                named |= snapshot_closure(self.store, digest).keys()
-            except _UNREADABLE:
-                named.add(digest)
-        return [one for one in orphans if one.digest not in named], fresh
+    def _fresh(self, loose: Sequence[Loose | None]) -> frozenset[str]:
+        """Snapshots that nobody had the time to publish, with what they name."""
+        fresh: set[str] = set()
+        for one in loose:
+            if one is not None and one.snapshot and one.since is None:
+                fresh |= {one.digest, *_as_far_as_it_reads(functools.partial(snapshot_closure, self.store, one.digest))}
+        return frozenset(fresh)
+
+
+def _as_far_as_it_reads(closure: Callable[[], Named]) -> Named:
+    try:
+        return closure()
+    except _UNREADABLE:
+        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -87,7 +87,11 @@ class CheckpointManifest(Record, tag_field="schema", tag="training.shard.checkpo
 
 
 class CommitRecord(Record, tag_field="schema", tag="training.shard.commit.v1", frozen=True, kw_only=True):
-    """The only object a checkpoint admission may name: ``runs/<run>/commits/<generation>``."""
+    """The only object a checkpoint admission may name: ``runs/<run>/commits/<generation>``.
+
+    Attributes:
+        boundary: How far retention had gone when the attempt began; what was condemned behind it may be of it.
+    """
 
     run_id: Name
     root: DigestField
@@ -99,5 +103,6 @@ class CommitRecord(Record, tag_field="schema", tag="training.shard.commit.v1", f
     permit: str
     tombstone_watermark: Count
     benchmark_fence: Count
+    boundary: Count
     world_size: Positive
     cut: Cut

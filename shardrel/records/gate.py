@@ -104,21 +104,19 @@ class Sweep(Record, frozen=True, kw_only=True):
 
     Attributes:
         owner: Operation that deletes; another takes over only once somebody says that this one is dead.
-        orphans: Whether objects are condemned that a running job might write again.
     """
 
     owner: Name
-    orphans: bool
 
 
 class Retention(Record, frozen=True, kw_only=True):
     """How far retention has gone.
 
     Attributes:
-        boundary: Sequence of the transition that condemned last; what was pinned before it and is not any more
-            does not come back under its old name.
-        plan: What it condemned.
-        sweep: Null when all of it is done.
+        boundary: Sequence of the transition that condemned last: whoever has written since before it looks whether
+            that was condemned.
+        plan: The newest one, which need not have condemned anything.
+        sweep: Null when all of what is condemned is deleted.
     """
 
     boundary: Count = 0

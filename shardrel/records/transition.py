@@ -159,7 +159,6 @@ class Retire(_Request, tag="retire", frozen=True, kw_only=True):
         roots: Candidates that leave the gate's state.
         publications: Open ones that are given up.
         runs: Ended ones whose last checkpoint is given up.
-        orphans: Whether objects are condemned that a running job might write again.
         owner: The operation that deletes them.
     """
 
@@ -169,7 +168,6 @@ class Retire(_Request, tag="retire", frozen=True, kw_only=True):
     roots: tuple[DigestField, ...]
     publications: tuple[Name, ...]
     runs: tuple[Name, ...]
-    orphans: bool
     owner: Name
 
 

@@ -72,7 +72,7 @@ def _apply(body: GateBody, request: Request, evidence: Evidence, policy: Policy,
         case BeginPublication():
             return publication.begin(body, request, role)
         case EndPublication():
-            return publication.end(body, request, role)
+            return publication.end(body, request, evidence, role)
         case Admit():
             return admission.admit(body, request, evidence, policy, role)
         case Rollback():

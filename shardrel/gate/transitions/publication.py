@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from shardrel.errors import ErrorCode
-from shardrel.gate.facts import Accept, Refuse, refuse, sweeping
+from shardrel.gate.facts import Accept, Evidence, Refuse, refuse, sweeping, swept
 from shardrel.records.gate import Candidate, GateBody, Publication
 from shardrel.records.transition import BeginPublication, Effects, EndPublication, GateRole
 
@@ -21,13 +21,19 @@ def begin(body: GateBody, request: BeginPublication, role: GateRole) -> Accept |
     return Accept(body=pinned, effects=Effects(), role=role)
 
 
-def end(body: GateBody, request: EndPublication, role: GateRole) -> Accept | Refuse:
-    """Drop the pin; the root, if there is one, becomes STAGED unless the gate knows it already."""
+def end(body: GateBody, request: EndPublication, evidence: Evidence, role: GateRole) -> Accept | Refuse:
+    """Drop the pin; the root, if there is one, becomes STAGED unless the gate knows it already.
+
+    Not if retention condemned any of its objects since the pin began.
+    """
     pin = body.publications.get(request.publication)
     if pin is None or request.pin not in (None, pin.sequence):
         return refuse(
             ErrorCode.GATE_NO_PUBLICATION, "no publication of this name is open", publication=request.publication
         )
+    bad = None if request.root is None else swept(body, evidence)
+    if bad is not None:
+        return bad
     pins = {name: other for name, other in body.publications.items() if name != request.publication}
     ended = replace(body, publications=pins)
     if request.root is not None and request.root not in body.candidates:

@@ -17,13 +17,15 @@ def retire(body: GateBody, request: Retire, role: GateRole) -> Accept | Refuse:
     pin = _pinned(body, request)
     if pin is not None:
         return refuse(ErrorCode.RETENTION_PINNED, "what is pinned is not let go", pin=pin)
-    sweep = Sweep(owner=request.owner, orphans=request.orphans) if request.objects else None
+    boundary, sweep = body.retention.boundary, None
+    if request.objects:
+        boundary, sweep = body.sequence, Sweep(owner=request.owner)
     publications = {name: pin for name, pin in body.publications.items() if name not in request.publications}
     retired = replace(
         body,
         candidates=_without(body, request.roots),
         publications=publications,
-        retention=Retention(boundary=body.sequence, plan=request.plan, sweep=sweep),
+        retention=Retention(boundary=boundary, plan=request.plan, sweep=sweep),
     )
     return Accept(body=retired, effects=Effects(), role=role)
 
@@ -63,10 +65,7 @@ def _pinned(body: GateBody, request: Retire) -> str | None:
         if root not in body.candidates:
             return f"unknown:{root}"
     unknown = set(request.publications) - body.publications.keys()
-    left = body.publications.keys() - set(request.publications)
-    if unknown or (request.objects and left):
-        return f"publication:{min(unknown or left)}"
-    if request.objects and request.orphans and body.runs:
-        return f"run:{min(body.runs)}"
+    if unknown:
+        return f"publication:{min(unknown)}"
     open_runs = body.runs.keys() & set(request.runs)
     return f"run:{min(open_runs)}" if open_runs else None

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from shardrel.errors import ErrorCode
 from shardrel.gate.eligibility import eligible
-from shardrel.gate.facts import Accept, Evidence, Refuse, refuse, sweeping
+from shardrel.gate.facts import Accept, Evidence, Refuse, refuse, swept
 from shardrel.gate.transitions.admission import admitted
 from shardrel.gate.transitions.permits import open_permit
 from shardrel.records.gate import GateBody, Head, Run
@@ -14,9 +14,6 @@ from shardrel.records.transition import AdmitCheckpoint, Effects, EndRun, GateRo
 
 def start(body: GateBody, request: StartRun, evidence: Evidence, policy: Policy, role: GateRole) -> Accept | Refuse:
     """Resolve the alias once and pin its root for the run's whole life."""
-    sweep = body.retention.sweep
-    if sweep is not None and sweep.orphans:
-        return sweeping(sweep)
     if request.run in body.runs or evidence.run_recorded:
         return refuse(ErrorCode.GATE_RUN_EXISTS, "there is, or was, a run of this id; choose another", run=request.run)
     alias = body.aliases.get(request.alias)
@@ -81,6 +78,9 @@ def admit_checkpoint(
             generation=request.generation,
             expected=generation,
         )
+    bad = swept(body, evidence)
+    if bad is not None:
+        return bad
     head = Head(generation=request.generation, commit=request.commit, step=request.step)
     runs = {**body.runs, request.run: replace(run, head=head)}
     return Accept(body=replace(body, runs=runs), effects=Effects(root=run.root), role=role)

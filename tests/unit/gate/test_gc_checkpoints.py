@@ -34,10 +34,15 @@ def tensor(generation: int) -> bytes:
 
 
 def checkpoint(scene: Retained, generation: int) -> None:
-    """Tensor, manifest, commit record, admission."""
-    run = scene.view.body.runs[RUN]
+    """A checkpoint of the one run."""
+    checkpoint_of(scene, RUN, generation, tensor(generation))
+
+
+def checkpoint_of(scene: Retained, name: str, generation: int, data: bytes | None = None) -> str:
+    """Tensor, manifest, commit record, admission; the digest of the tensor."""
+    run = scene.view.body.runs[name]
     assert run.permit is not None
-    stored, _ = put(scene.store, tensor(generation), TENSOR_BYTES)
+    stored, _ = put(scene.store, data or f"{name} {generation}".encode(), TENSOR_BYTES)
     size = stored.size
     region = Region(
         offsets=(0,), sizes=(size,), object=stored, start=0, length=size, digest=stored.digest, elements=size,
@@ -45,23 +50,25 @@ def checkpoint(scene: Retained, generation: int) -> None:
     )  # fmt: skip
     cut = Cut(step=generation, epoch=0, cursor=0, ledger=digest_of(b"ledger"))
     manifest = CheckpointManifest(
-        run_id=RUN, root=run.root, permit=run.permit, generation=generation, attempt="a", world_size=1, cut=cut,
+        run_id=name, root=run.root, permit=run.permit, generation=generation, attempt="a", world_size=1, cut=cut,
         order=None, tensors=(TensorEntry(name="w", shape=(size,), dtype="uint8", regions=(region,)),),
         state={"model": None}, required_state=("model",),
     )  # fmt: skip
     parent = None if run.head is None else run.head.commit
     record = CommitRecord(
-        run_id=RUN, root=run.root, generation=generation, parent=parent, manifest=put_record(scene.store, manifest),
-        attempt="a", operation_id=f"checkpoint-{generation}", permit=run.permit, tombstone_watermark=0,
-        benchmark_fence=0, world_size=1, cut=cut,
+        run_id=name, root=run.root, generation=generation, parent=parent, manifest=put_record(scene.store, manifest),
+        attempt="a", operation_id=f"checkpoint-{name}-{generation}", permit=run.permit, tombstone_watermark=0,
+        benchmark_fence=0, boundary=scene.view.body.retention.boundary, world_size=1, cut=cut,
     )  # fmt: skip
-    data = json.encode(record)
-    key = commit_key(RUN, generation)
-    settle_create(scene.store.create(key, data), key)
+    encoded = json.encode(record)
+    key = commit_key(name, generation)
+    settle_create(scene.store.create(key, encoded), key)
     request = AdmitCheckpoint(
-        run=RUN, generation=generation, commit=digest_of(data), parent=parent, step=generation, permit=run.permit
+        run=name, generation=generation, commit=digest_of(encoded), parent=parent, step=generation, permit=run.permit
     )
-    perform(scene.store, scene.made.dataset, request, scene.call(), lambda _: Evidence(signers=frozenset()))
+    looked = Evidence(signers=frozenset(), cleared=scene.view.body.retention.boundary)
+    perform(scene.store, scene.made.dataset, request, scene.call(), lambda _: looked)
+    return stored.digest
 
 
 def has(scene: Retained, generation: int) -> bool:
@@ -70,7 +77,8 @@ def has(scene: Retained, generation: int) -> bool:
 
 def test_all_checkpoints_of_an_open_run_stay(scene: Retained) -> None:
     done = scene.gc()
-    assert done.waiting == (f"run:{RUN}",)
+    assert done.waiting == ()
+    assert set(done.kept.commits.values()) == {(f"run:{RUN}",)}
     assert (has(scene, 0), has(scene, 1)) == (True, True)
     assert scene.roots[0] not in scene.objects()
 

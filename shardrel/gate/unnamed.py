@@ -1,0 +1,78 @@
+"""What becomes of objects that nothing retained leads to. Pure. Source: schemas/SPEC.md#retention"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from shardrel.gate.retention import Kept, holding
+from shardrel.records.gate import GateBody
+from shardrel.records.sweep import Condemned, Unnamed
+
+_MOST = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What may be deleted at one state of the gate.
+
+    Attributes:
+        objects: At most 100,000, by digest.
+        roots: Candidates that leave the state with them.
+        unnamed: At most as many that nothing leads to either, and that stay for now.
+        waiting: What they stay for: publications and runs that were open when they were first seen so, and other
+            datasets of the store.
+    """
+
+    objects: tuple[Condemned, ...] = ()
+    roots: tuple[str, ...] = ()
+    unnamed: tuple[Unnamed, ...] = ()
+    waiting: tuple[str, ...] = ()
+
+    @property
+    def snapshots(self) -> tuple[str, ...]:
+        """Declared and not published: they stay until the collection after the one that first finds them so."""
+        return tuple(one.digest for one in self.unnamed if one.snapshot)
+
+
+@dataclass(frozen=True, slots=True)
+class Loose:
+    """An object that nothing retained leads to.
+
+    Attributes:
+        release: A root that may go leads to it.
+        since: Sequence of the state that an earlier plan first saw it so in.
+    """
+
+    digest: str
+    version: str
+    snapshot: bool
+    release: bool
+    since: int | None
+
+
+def sort_out(body: GateBody, kept: Kept, loose: Sequence[Loose], fresh: frozenset[str]) -> Found:
+    """What may go now, and what stays until those have ended who may be about to name it.
+
+    Args:
+        body: The gate.
+        kept: What is retained.
+        loose: What nothing of that leads to, by digest.
+        fresh: Snapshots that nobody had the time to publish, with what they name: they stay too.
+    """
+    objects, unnamed, waiting = [], [], dict[str, None]()
+    for one in loose:
+        held = holding(kept, since=one.since, release=one.release)
+        waiting |= dict.fromkeys(held)
+        if held or one.digest in fresh:
+            since = body.sequence if one.since is None else one.since
+            unnamed.append(Unnamed(digest=one.digest, version=one.version, since=since, snapshot=one.snapshot))
+        else:
+            objects.append(Condemned(digest=one.digest, version=one.version))
+    names, stays = {one.digest for one in objects}, {one.digest for one in unnamed}
+    candidates = body.candidates
+    # A revoked root stays known; it is named again only where something of it is left to delete.
+    roots = [
+        root for root in kept.retired if root not in stays and (candidates[root].state != "INVALID" or root in names)
+    ]
+    return Found(
+        objects=tuple(objects[:_MOST]), roots=tuple(roots), unnamed=tuple(unnamed[:_MOST]), waiting=tuple(waiting)
+    )
