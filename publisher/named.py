@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardrel.canonical.text import text_digest
+from publisher.screening import named_by_text
 from shardrel.gate.fences import FenceSelectors
 from shardrel.membership.columns import Members, fixed_digests, plain
 
@@ -39,16 +39,12 @@ def named_texts(payload: Any, text_columns: Sequence[str] | None, selectors: Sel
         selectors: Of both logs.
     """
     mask = np.zeros(payload.num_rows, np.bool_)
-    if not selectors.text_digests:
+    if not (selectors.text_digests or selectors.shingles):
         return mask
     for name in _string_columns(payload.schema) if text_columns is None else text_columns:
         texts = payload.column(name).to_pylist()
-        mask |= np.fromiter((_hit(text, selectors.text_digests) for text in texts), np.bool_, len(texts))
+        mask |= named_by_text(texts, selectors.text_digests, selectors.shingles)
     return mask
-
-
-def _hit(text: str | None, digests: Collection[bytes]) -> bool:
-    return text is not None and text_digest(text) in digests
 
 
 def _in(column: Any, values: Collection[Any], arrow: Any) -> Mask:

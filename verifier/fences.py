@@ -13,10 +13,11 @@ import pyarrow.types as pt
 from shardrel.canonical.sha import Bytes32
 from shardrel.digest import raw_digest
 from shardrel.records.fence import BenchmarkEntry, TombstoneEntry
-from verifier.leaves import codes, plain
+from verifier.leaves import codes
 from verifier.logs import Logs
 from verifier.parts import Listed
-from verifier.text import matching_rows
+from verifier.shingles import Wanted, rows_sharing, wanted
+from verifier.words import normal_rows, text_digests
 
 Mask = npt.NDArray[np.bool_]
 
@@ -29,12 +30,23 @@ class Selectors:
     sources: frozenset[str]
     source_versions: frozenset[tuple[str, str]]
     contents: npt.NDArray[np.uint8]
-    texts: frozenset[bytes]
+    texts: frozenset[bytes] = frozenset()
+    shingles: tuple[Wanted, ...] = ()
 
     @property
     def empty(self) -> bool:
         """Nothing can match."""
-        return not (len(self.sample_ids) or self.sources or self.source_versions or len(self.contents) or self.texts)
+        return not (self.by_tuple or self.by_text)
+
+    @property
+    def by_tuple(self) -> bool:
+        """Something may be named by what its tuple tells."""
+        return bool(len(self.sample_ids) or self.sources or self.source_versions or len(self.contents))
+
+    @property
+    def by_text(self) -> bool:
+        """Something may be named by its text."""
+        return bool(self.texts or self.shingles)
 
 
 def tombstones(entries: Iterable[TombstoneEntry], upto: int, first: int = 1) -> Selectors:
@@ -48,7 +60,6 @@ def tombstones(entries: Iterable[TombstoneEntry], upto: int, first: int = 1) -> 
             (e.source_id or "", e.source_version) for e in sourced if e.source_version is not None
         ),
         contents=_digest_rows(e.content_digest for e in chosen),
-        texts=frozenset(),
     )
 
 
@@ -60,13 +71,18 @@ def benchmarks(entries: Iterable[BenchmarkEntry], upto: int, first: int = 1) -> 
         sources=frozenset(),
         source_versions=frozenset(),
         contents=_digest_rows(e.content_digest for e in chosen),
-        texts=frozenset(raw_digest(e.text_digest) for e in chosen if e.text_digest is not None),
+        # A text that equals the one of an entry with shingles has all of these.
+        texts=frozenset(raw_digest(e.text_digest) for e in chosen if e.text_digest is not None and e.shingles is None),
+        shingles=wanted(e.shingles for e in chosen if e.shingles is not None),
     )
 
 
 def _digest_rows(digests: Iterable[str | None]) -> npt.NDArray[np.uint8]:
-    raw = sorted({raw_digest(digest) for digest in digests if digest is not None})
-    return np.frombuffer(b"".join(raw), np.uint8).reshape(-1, 32)
+    return _digest_array({raw_digest(digest) for digest in digests if digest is not None})
+
+
+def _digest_array(digests: Iterable[bytes]) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(b"".join(sorted(digests)), np.uint8).reshape(-1, 32)
 
 
 def tuple_hits(selectors: Selectors, ids: Any, source: Any, version: Any, content: Bytes32) -> Mask:
@@ -98,13 +114,29 @@ def named(selectors: Iterable[Selectors], listed: Listed) -> Mask:
 
 
 def text_hits(selectors: Selectors, columns: Iterable[Any]) -> Mask | None:
-    """Members one of whose text columns has a text digest that a selector names; None without such selectors."""
-    if not selectors.texts:
+    """Members one of whose text columns a selector names by text; None without such selectors."""
+    if not selectors.by_text:
         return None
     hits: Mask | None = None
     for column in columns:
-        mask: Mask = matching_rows(plain(column), selectors.texts)
+        mask = _column_hits(selectors, column)
         hits = mask if hits is None else hits | mask
+    return hits
+
+
+def _column_hits(selectors: Selectors, column: Any) -> Mask:
+    if pt.is_dictionary(column.type):
+        # What many members share is looked at once.
+        entries = _column_hits(selectors, column.dictionary)
+        found = pa.array(entries).take(column.indices).fill_null(False)
+        return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
+    hits = np.zeros(len(column), bool)
+    rows = normal_rows(column)
+    for width in selectors.shingles:
+        hits[rows_sharing(rows, width)] = True
+    if selectors.texts:
+        digests, known = text_digests(rows, len(column))
+        hits |= _content_in(digests, _digest_array(selectors.texts)) & known
     return hits
 
 
@@ -116,8 +148,7 @@ def _in(values: Any, wanted: frozenset[str] | set[str]) -> Mask:
 
 
 def _content_in(content: Bytes32, wanted: npt.NDArray[np.uint8]) -> Mask:
-    heads = np.ascontiguousarray(wanted[:, :8]).view(">u8").ravel()
-    own = np.ascontiguousarray(content[:, :8]).view(">u8").ravel()
+    heads, own = (np.ascontiguousarray(rows[:, :8]).view(np.uint64).ravel() for rows in (wanted, content))
     near = np.isin(own, heads)
     exact = {row.tobytes() for row in wanted}
     for row in np.flatnonzero(near):

@@ -64,7 +64,7 @@ def recheck_fences(
     tombstones = fences.tombstones(logs.tombstones, json.MAX_INTEGER, first=after[0] + 1)
     benchmarks = fences.benchmarks(logs.benchmarks, json.MAX_INTEGER, first=after[1] + 1)
     # 3. Their hits.
-    if benchmarks.texts:
+    if benchmarks.by_text:
         world.unlocked.check(release.encryption)
         _rescan(store, release, (tombstones, benchmarks), world, tally)
     elif not (tombstones.empty and benchmarks.empty):

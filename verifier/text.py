@@ -1,9 +1,6 @@
 """Normalised text and its digest, written from the SPEC. Source: schemas/SPEC.md#text-normalisation"""
 
 import unicodedata
-from typing import Any
-
-import numpy as np
 
 from shardrel.digest import Domain, domain_hash
 
@@ -21,19 +18,18 @@ class _WordsOnly(dict[int, int]):
 _WORDS = _WordsOnly()
 
 
+def spaced(text: str) -> str:
+    """Folded characters of the text, a space in place of each that is part of no word."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return folded.translate(_WORDS)
+
+
 def normalised(text: str) -> str:
     """Words of the text, folded, joined by one space."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return " ".join(word for word in folded.translate(_WORDS).split(" ") if word)
+    return " ".join(word for word in spaced(text).split(" ") if word)
 
 
 def text_digest(text: str) -> bytes | None:
     """Digest of the normalised text, None for a text without words."""
     words = normalised(text)
     return domain_hash(Domain.TEXT, words.encode()) if words else None
-
-
-def matching_rows(values: Any, digests: frozenset[bytes]) -> Any:
-    """Rows of a string array (null: no text) whose text digest is one of ``digests``, as a mask."""
-    hits = (text is not None and text_digest(text) in digests for text in values.to_pylist())
-    return np.fromiter(hits, bool, len(values))

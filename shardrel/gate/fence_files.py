@@ -9,14 +9,13 @@ from typing import Annotated, TypeVar
 
 import msgspec
 
-from shardrel.canonical.text import shingles, text_digest
+from shardrel.canonical.text import SHINGLE_WORDS, shingles, text_digest
 from shardrel.digest import to_digest
 from shardrel.errors import ErrorCode, FormatError, InvalidInputError
-from shardrel.records.fence import BenchmarkEntry, Shingles, TombstoneEntry
+from shardrel.records.fence import MAX_WORDS, MIN_WORDS, BenchmarkEntry, Shingles, TombstoneEntry
 from shardrel.records.fields import DigestField, Positive, ReasonCode
 from shardrel.trust.strict import parse_object
 
-SHINGLE_WORDS = 13
 _MAX_LINE = 1024 * 1024
 _MAX_ID = 1024
 
@@ -37,6 +36,8 @@ class _BenchmarkLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     sequence: Positive
     benchmark: Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
     text: str | None = None
+    words: Annotated[int, msgspec.Meta(ge=MIN_WORDS, le=MAX_WORDS)] | None = None
+    least: Positive | None = None
     content_digest: DigestField | None = None
     text_digest: DigestField | None = None
 
@@ -110,7 +111,11 @@ def _benchmark(line: bytes) -> BenchmarkEntry:
     selectors = (found.text, found.text_digest, found.content_digest)
     if sum(value is not None for value in selectors) != 1:
         raise ValueError("one selector")
-    digest, grams = (found.text_digest, None) if found.text is None else _of_text(found.text)
+    if found.text is None and (found.words, found.least) != (None, None):
+        raise ValueError("shingles without a text")
+    digest, grams = (
+        (found.text_digest, None) if found.text is None else text_selectors(found.text, found.words, found.least)
+    )
     return BenchmarkEntry(
         sequence=found.sequence,
         benchmark=found.benchmark,
@@ -120,12 +125,28 @@ def _benchmark(line: bytes) -> BenchmarkEntry:
     )
 
 
-def _of_text(text: str) -> tuple[str, Shingles | None]:
+def text_selectors(text: str, words: int | None = None, least: int | None = None) -> tuple[str, Shingles | None]:
+    """What an entry keeps of a benchmark text: its digest, and its shingles where it has enough words.
+
+    Args:
+        text: Has words.
+        words: Of a shingle; None is 13.
+        least: How many shingles one text has to share; None is 1.
+    """
     raw = text_digest(text)
     if raw is None:
         raise ValueError("a text without words")
-    grams = sorted({gram.hex() for gram in shingles(text, SHINGLE_WORDS)})
-    return to_digest(raw), Shingles(words=SHINGLE_WORDS, digests=tuple(grams)) if grams else None
+    n = words or SHINGLE_WORDS
+    found = sorted({gram.digest.hex(): gram.screen for gram in shingles(text, n)}.items())
+    if not found:
+        return to_digest(raw), None
+    grams = Shingles(
+        words=n,
+        least=least or 1,
+        digests=tuple(digest for digest, _ in found),
+        screens="".join(f"{screen:08x}" for _, screen in found),
+    )
+    return to_digest(raw), grams
 
 
 def _canonical(value: _Value | None) -> str | None:

@@ -12,7 +12,7 @@ from shardrel.digest import raw_digest
 from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.gate.facts import LogFacts
 from shardrel.records.descriptor import Descriptor
-from shardrel.records.fence import BenchmarkChunk, BenchmarkEntry, TombstoneChunk, TombstoneEntry
+from shardrel.records.fence import BenchmarkChunk, BenchmarkEntry, Shingles, TombstoneChunk, TombstoneEntry
 from shardrel.records.gate import Fence, FenceKind
 from shardrel.store.objects import get_record, put_record, unversioned
 from shardrel.store.port import Store
@@ -34,7 +34,8 @@ class FenceSelectors:
         sources: Source ids of which every version is tombstoned.
         source_versions: Tombstoned (source id, source version) pairs.
         content_digests: Tombstoned or benchmark content, 32 raw bytes each.
-        text_digests: Benchmark texts, 32 raw bytes each.
+        text_digests: Benchmark texts, 32 raw bytes each, of entries that have no shingles: these name an equal text too.
+        shingles: Those of benchmark texts.
     """
 
     sample_ids: frozenset[str] = frozenset()
@@ -42,6 +43,7 @@ class FenceSelectors:
     source_versions: frozenset[tuple[str, str]] = frozenset()
     content_digests: frozenset[bytes] = frozenset()
     text_digests: frozenset[bytes] = frozenset()
+    shingles: frozenset[Shingles] = frozenset()
 
     def __or__(self, other: "FenceSelectors") -> "FenceSelectors":
         """What either names."""
@@ -51,11 +53,13 @@ class FenceSelectors:
             source_versions=self.source_versions | other.source_versions,
             content_digests=self.content_digests | other.content_digests,
             text_digests=self.text_digests | other.text_digests,
+            shingles=self.shingles | other.shingles,
         )
 
     def __bool__(self) -> bool:
         """Whether anything is named at all."""
-        return any((self.sample_ids, self.sources, self.source_versions, self.content_digests, self.text_digests))
+        by_tuple = (self.sample_ids, self.sources, self.source_versions, self.content_digests)
+        return any((*by_tuple, self.text_digests, self.shingles))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +142,12 @@ def selectors(entries: Iterable[Entry], upto: int | None = None) -> FenceSelecto
         content_digests=frozenset(
             raw_digest(entry.content_digest) for entry in taken if entry.content_digest is not None
         ),
-        text_digests=frozenset(raw_digest(entry.text_digest) for entry in benchmarks if entry.text_digest is not None),
+        text_digests=frozenset(
+            raw_digest(entry.text_digest)
+            for entry in benchmarks
+            if entry.text_digest is not None and entry.shingles is None
+        ),
+        shingles=frozenset(entry.shingles for entry in benchmarks if entry.shingles is not None),
     )
 
 

@@ -1,5 +1,6 @@
 """Fence logs: what must never be in a release. Source: schemas/SPEC.md#fence-logs"""
 
+from itertools import pairwise
 from typing import Annotated, Literal
 
 import msgspec
@@ -7,6 +8,8 @@ import msgspec
 from shardrel.records.descriptor import Descriptor
 from shardrel.records.fields import DigestField, Positive, ReasonCode, Record
 
+MIN_WORDS, MAX_WORDS = 3, 64
+SCREEN_DIGITS = 8
 HexDigest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
 
@@ -26,10 +29,29 @@ class TombstoneEntry(Record, frozen=True, kw_only=True):
 
 
 class Shingles(Record, frozen=True, kw_only=True):
-    """Full digests of the distinct normalised n-word shingles of a benchmark text, sorted."""
+    """The distinct normalised n-word shingles of a benchmark text.
 
-    words: Positive
-    digests: tuple[HexDigest, ...]
+    Attributes:
+        words: n.
+        least: How many of the digests one text has to share to be named.
+        digests: Full digests, in ascending order.
+        screens: The screen of each, in the same order, as 8 hexadecimal digits.
+
+    Source: schemas/SPEC.md#shingles
+    """
+
+    words: Annotated[int, msgspec.Meta(ge=MIN_WORDS, le=MAX_WORDS)]
+    least: Positive
+    digests: Annotated[tuple[HexDigest, ...], msgspec.Meta(min_length=1)]
+    screens: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{8})+$")]
+
+    def __post_init__(self) -> None:
+        if self.least > len(self.digests):
+            raise ValueError("more shingles are asked for than there are")
+        if len(self.screens) != SCREEN_DIGITS * len(self.digests):
+            raise ValueError("each digest has one screen")
+        if any(one >= other for one, other in pairwise(self.digests)):
+            raise ValueError("digests stand in ascending order, each once")
 
 
 class BenchmarkEntry(Record, frozen=True, kw_only=True):

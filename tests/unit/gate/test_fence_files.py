@@ -8,8 +8,9 @@ import pytest
 from shardrel.canonical import json as canonical
 from shardrel.canonical.text import text_digest
 from shardrel.digest import digest_of, to_digest
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.errors import ErrorCode, FormatError, InvalidInputError
 from shardrel.gate.fence_files import read_benchmarks, read_tombstones
+from shardrel.records.fence import BenchmarkEntry
 
 DIGEST = digest_of(b"content")
 TEXT = "One two, three four five six seven eight nine ten eleven twelve thirteen fourteen."
@@ -51,6 +52,37 @@ def test_of_a_benchmark_text_only_digests_stay(tmp_path: Path) -> None:
     assert (entry.shingles.words, len(entry.shingles.digests)) == (13, 2)
     assert list(entry.shingles.digests) == sorted(set(entry.shingles.digests))
     assert b"seven" not in canonical.encode(entry)
+
+
+def test_a_line_may_choose_the_width_and_how_many_are_a_hit(tmp_path: Path) -> None:
+    (entry,) = read_benchmarks(
+        write(tmp_path, {"sequence": 1, "benchmark": "quiz", "text": TEXT, "words": 5, "least": 3})
+    )
+    assert entry.shingles is not None
+    assert (entry.shingles.words, entry.shingles.least, len(entry.shingles.digests)) == (5, 3, 10)
+    assert len(entry.shingles.screens) == 80
+    assert all(int(entry.shingles.screens[at : at + 8], 16) for at in range(0, 80, 8))
+
+
+BROKEN = {
+    "more than there are": {"least": 3},
+    "a screen too few": {"screens": "00000000"},
+    "half a screen": {"screens": "0" * 12},
+    "the same twice": {"digests": ["0" * 64, "0" * 64]},
+    "not in order": {"digests": ["1" * 64, "0" * 64]},
+    "none": {"digests": [], "screens": ""},
+    "too narrow": {"words": 2},
+    "too wide": {"words": 65},
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_shingles_that_contradict_themselves_are_no_record(name: str) -> None:
+    sound = {"words": 13, "least": 2, "digests": ["0" * 64, "1" * 64], "screens": "0" * 16}
+    entry = {"sequence": 1, "benchmark": "quiz", "contentDigest": None, "textDigest": DIGEST, "shingles": sound}
+    assert canonical.decode(canonical.encode(entry), BenchmarkEntry).shingles is not None
+    with pytest.raises(FormatError):
+        canonical.decode(canonical.encode({**entry, "shingles": {**sound, **BROKEN[name]}}), BenchmarkEntry)
 
 
 def test_a_short_benchmark_text_has_no_shingles(tmp_path: Path) -> None:
@@ -110,6 +142,13 @@ def test_a_bad_tombstone_is_named_by_its_line_and_not_by_its_content(tmp_path: P
         {"sequence": 1, "benchmark": "quiz"},
         {"sequence": 1, "benchmark": "quiz", "text": "?!"},
         {"sequence": 1, "benchmark": "quiz", "text": TEXT, "textDigest": DIGEST},
+        {"sequence": 1, "benchmark": "quiz", "text": TEXT, "words": 2},
+        {"sequence": 1, "benchmark": "quiz", "text": TEXT, "words": 65},
+        {"sequence": 1, "benchmark": "quiz", "text": TEXT, "least": 0},
+        {"sequence": 1, "benchmark": "quiz", "text": TEXT, "least": 3},
+        {"sequence": 1, "benchmark": "quiz", "text": TEXT, "words": 13.0},
+        {"sequence": 1, "benchmark": "quiz", "textDigest": DIGEST, "words": 13},
+        {"sequence": 1, "benchmark": "quiz", "contentDigest": DIGEST, "least": 1},
     ],
 )
 def test_a_bad_benchmark_is_refused(tmp_path: Path, line: object) -> None:

@@ -155,6 +155,14 @@ def test_a_mapping_that_does_not_fit_is_refused_with_the_file(
     assert (err.code, err.context["path"]) == (code, str(tmp_path / "x.parquet"))
 
 
+@pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.struct([("text", pa.string())]), pa.binary(), pa.null()])
+def test_a_text_column_that_holds_texts_inside_of_something_else_is_refused(tmp_path: Path, kind: Any) -> None:
+    pq.write_table(pa.table({"a": ["x"], "t": pa.nulls(1, kind)}), tmp_path / "x.parquet")
+
+    assert refusal(tmp_path, mapping(text=("t",))).code == ErrorCode.INPUT_COLUMN_TYPE
+    assert refusal(tmp_path, mapping(text=("t.text",))).code == ErrorCode.INPUT_NO_SUCH_COLUMN
+
+
 def test_text_that_is_not_utf8_is_named_by_file_and_row_in_ids_and_in_the_payload(tmp_path: Path) -> None:
     raw = pa.array([b"a", b"b", b"\xff"])
     broken = pa.Array.from_buffers(pa.string(), 3, raw.buffers())

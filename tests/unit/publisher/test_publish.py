@@ -19,7 +19,7 @@ from shardrel.digest import Domain, domain_hash, raw_digest, u64
 from shardrel.drills.recording_store import RecordingStore
 from shardrel.errors import ErrorCode, InvalidInputError, NotFoundError, RefusedError
 from shardrel.gate.call import Call
-from shardrel.gate.fences import FenceSelectors
+from shardrel.gate.fences import FenceSelectors, selectors
 from shardrel.gate.publication import begin_publication
 from shardrel.gate.view import read_gate
 from shardrel.membership.merkle import MerkleStream, ordered_root
@@ -32,6 +32,7 @@ from shardrel.store.memory import MemoryStore
 from shardrel.store.objects import get, get_record
 from shardrel.trust.envelope import unseal
 from shardrel.trust.statement import read_statement
+from tests.support.benchmark_texts import named_texts, text_entry
 from tests.support.publishing import ID_COLUMNS, NOW, Publishing, records_table, write_source
 
 RESERVED = ["_shardrel_sample_id", "_shardrel_source_id", "_shardrel_source_version", "_shardrel_split"]
@@ -283,6 +284,15 @@ def test_records_are_left_out_by_their_text(dataset: Publishing, source: Path) -
     fences = FenceSelectors(text_digests=frozenset([digest]))
     result = dataset.publish(dataset.snapshot(source, fences=fences), source, fences=fences)
     assert result.excluded == records_table(500)["text"].to_pylist().count(text)
+
+
+def test_records_are_left_out_by_words_that_they_share_with_a_benchmark(dataset: Publishing, source: Path) -> None:
+    texts = records_table(500)["text"].to_pylist()
+    entries = [text_entry(1, f"Now then: {texts[3].upper()}!", words=3), text_entry(2, "nobody wrote any of this")]
+    fences = selectors(entries)
+    named = sum(named_texts(entries, texts))
+    result = dataset.publish(dataset.snapshot(source, fences=fences), source, fences=fences)
+    assert 0 < result.excluded == named < 500
 
 
 def test_a_release_without_records_is_refused(dataset: Publishing, source: Path) -> None:

@@ -13,12 +13,13 @@ from publisher.spill import SortedRuns, first_twin
 from publisher.splits import MAX_SPLITS, SplitCounter
 from shardrel.canonical.text import text_digest
 from shardrel.errors import ErrorCode, InvalidInputError, RefusedError, ShardrelError
-from shardrel.gate.fences import FenceSelectors
+from shardrel.gate.fences import FenceSelectors, selectors
 from shardrel.membership.columns import from_table
 from shardrel.records.schema import RecordSchema
 from shardrel.records.snapshot import Columns, Snapshot, SplitTotals
 from shardrel.store.memory import MemoryStore
 from shardrel.store.objects import get, get_record
+from tests.support.benchmark_texts import text_entry
 from tests.support.members import members_of
 from tests.support.process import peak_memory
 
@@ -190,6 +191,29 @@ def test_members_that_a_log_names_are_refused_or_left_out(
     result = snapshot(store, source, columns=ID, apply_tombstones=True, **{log: named})
     assert (result.left_out, result.records) == (count, 5 - count)
     assert len(declared(store, result)) == 5 - count
+
+
+@pytest.mark.parametrize(
+    "clothes", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+)
+@pytest.mark.parametrize("columns", [None, ("text",)])
+def test_members_that_share_words_with_a_benchmark_are_refused_or_left_out(
+    store: MemoryStore, tmp_path: Path, clothes: Any, columns: tuple[str, ...] | None
+) -> None:
+    texts = ["It said: NO FIRST\ntext, of five… words!", None, "first text", "", "no first text of words"]
+    table = pa.table({"id": list("abcde"), "other": ["x"] * 5, "text": pa.array(texts).cast(clothes)})
+    with pa.ipc.new_file(str(tmp_path / "in.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    named = selectors([text_entry(1, "No first text of five words", words=5), text_entry(2, "a short one", words=5)])
+    assert len(named.shingles) == len(named.text_digests) == 1
+
+    with pytest.raises(RefusedError) as refusal:
+        snapshot(store, tmp_path, columns=ID, benchmarks=named, text_columns=columns)
+    assert (refusal.value.code, refusal.value.context["benchmark_hits"]) == (ErrorCode.BENCHMARK_HIT, 1)
+    result = snapshot(store, tmp_path, columns=ID, apply_tombstones=True, benchmarks=named, text_columns=columns)
+    assert (result.left_out, result.records) == (1, 4)
+    others = snapshot(store, tmp_path, columns=ID, benchmarks=named, text_columns=("other",))
+    assert others.records == 5
 
 
 def test_a_snapshot_of_nothing_but_named_members_is_refused(store: MemoryStore, source: Path) -> None:

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardrel.canonical import text as publisher_text
-from verifier.text import matching_rows, normalised, text_digest
+from verifier import words
+from verifier.text import normalised, text_digest
+from verifier.words import normal_rows, text_digests
 
 
 @pytest.mark.parametrize(
@@ -36,8 +38,31 @@ def test_it_agrees_with_the_publisher(text: str) -> None:
     assert normalised(normalised(text)) == normalised(text)
 
 
-def test_rows_match_by_meaning_and_nulls_never_do() -> None:
-    wanted = text_digest("one two")
-    assert wanted is not None
-    values = pa.array(["One, two!", None, "", "one two three", "ONE   TWO"])
-    assert matching_rows(values, frozenset([wanted])).tolist() == [True, False, False, False, True]
+AWKWARD = st.text(alphabet="aB1 .=<\n\u0301\u0338\u0327éßﬁÅK漢\u1100\u1161\u11a8ſİŉ\u0345²“\u200d🙂\ufdfaǰ\u0344")
+
+
+@settings(deadline=None, max_examples=300)
+@given(texts=st.lists(st.none() | AWKWARD | st.text(), min_size=1, max_size=5), block=st.integers(1, 40))
+def test_a_whole_column_is_normalised_as_its_texts_are_wherever_it_is_cut(texts: list[str | None], block: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(words, "_BLOCK", block)
+        rows = normal_rows(pa.array(texts, pa.string()))
+    assert rows.tobytes() == b"\xff".join(normalised(text or "").encode() for text in texts)
+
+
+def test_text_digests_of_a_column() -> None:
+    texts = ["One, two!", None, "", " ?! ", "one two three", "漢 é"]
+    digests, known = text_digests(normal_rows(pa.array(texts)), len(texts))
+    assert known.tolist() == [True, False, False, False, True, True]
+    own = [text_digest(text) for text in texts if text is not None and text_digest(text)]
+    assert [digests[row].tobytes() for row in (0, 4, 5)] == own
+
+
+def test_what_is_hidden_under_a_null_is_no_text() -> None:
+    texts = pa.array(["secret words", "b"])
+    hidden = pa.Array.from_buffers(pa.string(), 2, [pa.py_buffer(b"\x02"), *texts.buffers()[1:]])
+    assert normal_rows(hidden).tobytes() == b"\xffb"
+
+
+def test_a_column_without_rows_has_no_words() -> None:
+    assert normal_rows(pa.array([], pa.string())).tobytes() == b""

@@ -24,6 +24,7 @@ from shardrel.store.memory import MemoryStore
 from shardrel.store.objects import put_record
 from shardrel.trust.envelope import unseal
 from shardrel.trust.statement import read_statement
+from tests.support.benchmark_texts import text_entry
 from tests.support.publishing import NOW, Publishing, records_table, write_source
 from tests.support.release_builder import Built, a_release, a_world, codes
 from verifier.parts import read_snapshot_part
@@ -127,6 +128,40 @@ def test_a_benchmark_hit_is_counted_by_both_forms(selector: str) -> None:
     delta = recheck_fences(built.store, built.root, gate_of(built), world=a_world(built.made)).report
     assert codes(full) == codes(delta) == {ErrorCode.BENCHMARK_HIT}
     assert full.counts.benchmark_hits == delta.counts.benchmark_hits == 1
+
+
+def test_words_shared_with_a_benchmark_are_counted_by_both_forms() -> None:
+    built = a_release()
+    built.verified(built.root)
+    words = longest_text(built).split()
+    asked = "never asked here: " + " – ".join(words[:6]).upper() + "?"
+    fence(
+        built,
+        "benchmarks",
+        text_entry(1, "no words that anybody wrote", words=4),
+        benchmark(2, content_digest="sha256:" + "0" * 64),
+        text_entry(3, asked, words=6),
+        text_entry(4, "short", words=6),
+    )
+    full = built.verified(built.root).report
+    delta = recheck_fences(built.store, built.root, gate_of(built), world=a_world(built.made)).report
+    assert codes(full) == codes(delta) == {ErrorCode.BENCHMARK_HIT}
+    assert full.counts.benchmark_hits == delta.counts.benchmark_hits == 1
+    assert (delta.kind, delta.benchmarks.first, delta.benchmarks.last) == ("delta", 1, 4)
+    assert words[0].encode() not in json.encode(full).lower()
+
+
+def test_a_recheck_looks_at_new_shingles_alone() -> None:
+    built = a_release()
+    text = longest_text(built)
+    fence(built, "benchmarks", text_entry(1, "nobody wrote these words", words=4))
+    built.verified(built.root)
+    fence(built, "benchmarks", text_entry(2, "nor any of these words", words=4))
+    one = recheck_fences(built.store, built.root, gate_of(built), world=a_world(built.made)).report
+    fence(built, "benchmarks", text_entry(3, text, words=3))
+    two = recheck_fences(built.store, built.root, gate_of(built), world=a_world(built.made)).report
+    assert (one.verdict, one.benchmarks.first, one.benchmarks.last) == ("PASSED", 2, 2)
+    assert (two.verdict, two.benchmarks.first, two.benchmarks.last) == ("FAILED", 3, 3)
 
 
 def test_a_recheck_begins_where_the_last_report_ended() -> None:
