@@ -26,12 +26,13 @@ from shardrel.membership.columns import Members
 from shardrel.membership.merkle import MerkleStream, ordered_root
 from shardrel.membership.tuples import member_leaves
 from shardrel.proofs.prove import proof_bytes, prove
-from shardrel.proofs.reading import plain_reading
+from shardrel.proofs.reading import stored_reading
 from shardrel.records.descriptor import PARQUET
 from shardrel.records.release import Release
 from shardrel.records.snapshot import Part, Snapshot
 from shardrel.store.objects import get_by_digest, get_record, put, put_record, unversioned
 from shardrel.store.port import Store
+from shardrel.trust.key_encryption import Unlocked
 from verifier.proof import check_proof
 
 SHARDS = 16
@@ -65,7 +66,7 @@ def measure_proofs(*, quick: bool) -> dict[str, object]:
 
 
 def _measured(at: Proving, count: int) -> dict[str, float]:
-    reading = plain_reading(at.store)
+    reading = stored_reading(at.store, Unlocked())
     # Members at both ends of a block and inside of one, and ids that nobody has.
     numbers = [at.members // 3, at.members // 2, min(_BATCH, at.members) - 1, 0]
     asked = [_id(number) for number in numbers] + [_id(number) + "x" for number in numbers]

@@ -30,12 +30,13 @@ def prove(
 ) -> Result:
     """Prove that a sample is in a release, is not in it, or is in it more than once: in a file for anybody."""
     from shardrel.proofs.prove import proof_bytes, prove
-    from shardrel.proofs.reading import plain_reading
+    from shardrel.proofs.reading import stored_reading
+    from shardrel.trust.key_encryption import Unlocked
 
     store = the_store(settings)
     whole = len(root.removeprefix("sha256:")) >= 64
     digest = full_digest(root) if whole else the_root(root, list(the_gate(settings, store).body.candidates))
-    proof = prove(store, digest, sample_id, plain_reading(store))
+    proof = prove(store, digest, sample_id, stored_reading(store, Unlocked()))
     path = out or Path(_file_name(digest, sample_id))
     data = proof_bytes(proof)
     _write(path, data)

@@ -4,7 +4,7 @@ Source: schemas/SPEC.md#member-index
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -13,27 +13,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardrel.canonical.sha import Bytes32
-from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.membership.columns import combined, digest_matrix, plain
-from shardrel.records.snapshot import MemberIndex, Part
-
-ReadPart = Callable[[Part], Any]
+from shardrel.proofs.reading import PartList
 
 
 class IndexList:
     """Entries of a member index by their position in canonical order.
 
     Args:
-        index: The record.
-        read: Reads a part: a table with the columns of the index. Parts are kept once they are read.
+        listed: Its parts, which are kept once they are read.
     """
 
-    def __init__(self, index: MemberIndex, read: ReadPart) -> None:
-        self._parts = index.parts
-        self._ends = list(accumulate(part.records for part in index.parts))
-        self._read = read
+    def __init__(self, listed: PartList) -> None:
+        self._parts = listed.parts
+        self._ends = list(accumulate(part.records for part in listed.parts))
+        self._read = listed.read
         self._tables: dict[int, Any] = {}
-        self.count = index.records
+        self.count = self._ends[-1]
 
     def range_of(self, sample_id: str) -> tuple[int, int]:
         """Positions [first, last) of the entries with this sample id; empty where it would stand if there are none."""
@@ -75,10 +71,7 @@ class IndexList:
 
     def _table(self, part: int) -> Any:
         if part not in self._tables:
-            table = self._read(self._parts[part])
-            if table.num_rows != self._parts[part].records:
-                raise IntegrityError(ErrorCode.MEMBER_INDEX, "a part holds another number of members than it says")
-            self._tables[part] = table
+            self._tables[part] = self._read(self._parts[part])
         return self._tables[part]
 
 

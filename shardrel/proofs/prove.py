@@ -1,7 +1,6 @@
 """prove: how many members of a release have a sample id, as a file that anybody can check. Source: schemas/SPEC.md#proofs"""
 
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass
 
 from shardrel.canonical import json
 from shardrel.canonical.sha import Bytes32
@@ -10,7 +9,7 @@ from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
 from shardrel.membership.merkle import BLOCK_LEAVES, ordered_root
 from shardrel.membership.proof import range_nodes, tree_of_range
 from shardrel.proofs.index import IndexList
-from shardrel.proofs.reading import Reading, declared_member, stored_member
+from shardrel.proofs.reading import PartList, Reading, declared_member, stored_member
 from shardrel.records.proof import Neighbour, Proof, ProvenMember, in_words
 from shardrel.records.release import Release
 from shardrel.records.snapshot import MemberIndex, Snapshot
@@ -48,10 +47,9 @@ def prove(store: Store, root: str, sample_id: str, reading: Reading) -> Proof:
     made = _Made(
         store=store,
         release=release,
-        snapshot=get_record(store, release.objects.snapshot, Snapshot),
-        index=IndexList(index, reading.part),
-        # The neighbours mostly are in the same part.
-        reading=replace(reading, part=lru_cache(maxsize=2)(reading.part)),
+        declared=reading.snapshot(get_record(store, release.objects.snapshot, Snapshot)),
+        index=IndexList(reading.index(index, release)),
+        reading=reading,
     )
     first, last = made.index.range_of(sample_id)
     lower, upper = max(first - 1, 0), min(last + 1, made.index.count)
@@ -77,7 +75,7 @@ def prove(store: Store, root: str, sample_id: str, reading: Reading) -> Proof:
 class _Made:
     store: Store
     release: Release
-    snapshot: Snapshot
+    declared: PartList
     index: IndexList
     reading: Reading
 
@@ -85,7 +83,7 @@ class _Made:
         """The tuple fields of the member at a position: the declared ones, or where those are others, the stored ones."""
         [sample_id] = self.index.sample_ids(at, at + 1)
         leaf = self.index.leaves(at, at + 1).tobytes()
-        found = declared_member(self.snapshot, sample_id, self.reading)
+        found = declared_member(self.declared, sample_id)
         if found is None or self._leaf(sample_id, found) != leaf:
             [place] = self.index.places(at, at + 1)
             found = stored_member(self.store, self.release, place, self.reading)

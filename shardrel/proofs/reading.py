@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -17,9 +17,12 @@ from shardrel.membership.columns import combined
 from shardrel.records.proof import ProvenMember
 from shardrel.records.release import Release, Shard
 from shardrel.records.schema import RecordSchema
-from shardrel.records.snapshot import Part, Snapshot
+from shardrel.records.snapshot import MemberIndex, Part, Snapshot
 from shardrel.store.objects import get, get_record
 from shardrel.store.port import Store
+from shardrel.trust.key_encryption import DataKey, Unlocked
+from shardrel.trust.release_keys import ShardLock, index_key, shard_lock, snapshot_key
+from shardrel.trust.sealed_parts import PartsKey
 
 MAX_PART_BYTES = 64 * 1024 * 1024
 MAX_PART_RECORDS = 262_144
@@ -27,28 +30,52 @@ _TUPLE_COLUMNS = ("_shardrel_sample_id", "_shardrel_source_id", "_shardrel_sourc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """How the objects of a release are opened; an encrypted release has other functions here.
+class PartList:
+    """The parts of a snapshot or of a member index, ready to be read.
 
     Attributes:
-        part: A part of the snapshot or of the member index, as a table.
+        parts: With borders that can be read.
+        read: Opens one of them, as a table.
+    """
+
+    parts: tuple[Part, ...]
+    read: Callable[[Part], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How the objects of a release are opened.
+
+    Attributes:
+        snapshot: The parts of a snapshot.
+        index: The parts of a member index.
         shard: A shard, as an open Parquet file.
     """
 
-    part: Callable[[Part], Any]
-    shard: Callable[[Shard], Any]
+    snapshot: Callable[[Snapshot], PartList]
+    index: Callable[[MemberIndex, Release], PartList]
+    shard: Callable[[Release, Shard], Any]
 
 
-def plain_reading(store: Store) -> Reading:
-    """Objects that lie in the store as they are."""
-    return Reading(part=lambda part: _read_part(store, part), shard=lambda shard: _open_shard(store, shard))
+def stored_reading(store: Store, unlocked: Unlocked) -> Reading:
+    """Objects as they lie in a store, plain or encrypted.
+
+    Args:
+        store: Where they are.
+        unlocked: Keys of what is encrypted.
+    """
+    return Reading(
+        snapshot=lambda snapshot: _part_list(store, snapshot.parts, snapshot_key(snapshot, unlocked)),
+        index=lambda index, release: _part_list(store, index.parts, index_key(release, unlocked)),
+        shard=lambda release, shard: _open_shard(store, shard, shard_lock(release, shard, unlocked)),
+    )
 
 
-def declared_member(snapshot: Snapshot, sample_id: str, reading: Reading) -> ProvenMember | None:
-    """The member that the snapshot declares under a sample id."""
-    for part in snapshot.parts:
+def declared_member(declared: PartList, sample_id: str) -> ProvenMember | None:
+    """The member that a snapshot declares under a sample id."""
+    for part in declared.parts:
         if (part.last_sample_id or "") >= sample_id:
-            table = reading.part(part)
+            table = declared.read(part)
             at = pc.index(combined(table.column("sample_id")).cast(pa.string()), sample_id).as_py()
             return None if at < 0 else _member(table.slice(at, 1).to_pylist()[0])
     return None
@@ -63,7 +90,7 @@ def stored_member(store: Store, release: Release, place: tuple[int, int], readin
     number, row = place
     if number >= len(release.shards):
         raise IntegrityError(ErrorCode.MEMBER_INDEX, "the member index names a shard that the release does not have")
-    record = _record(reading.shard(release.shards[number]), row)
+    record = _record(reading.shard(release, release.shards[number]), row)
     payload = record.drop_columns(list(_TUPLE_COLUMNS))
     encoder = RowEncoder(get_record(store, release.objects.record_schema, RecordSchema))
     content = encoder.content_digests(payload).digests[0].tobytes()
@@ -91,16 +118,40 @@ def _record(file: Any, row: int) -> Any:
     raise IntegrityError(ErrorCode.MEMBER_INDEX, "the member index names a row that the shard does not have")
 
 
-def _read_part(store: Store, part: Part) -> Any:
+def _part_list(store: Store, parts: tuple[Part, ...], key: PartsKey | None) -> PartList:
+    return PartList(
+        parts=parts if key is None else key.opened(parts),
+        # The neighbours of a member mostly are in its own part.
+        read=lru_cache(maxsize=2)(lambda part: _read_part(store, part, key)),
+    )
+
+
+def _read_part(store: Store, part: Part, key: PartsKey | None) -> Any:
     if part.object.size > MAX_PART_BYTES or part.records > MAX_PART_RECORDS:
         raise IntegrityError(ErrorCode.MEMBER_INDEX, "a part is larger than a part may be")
-    data = get(store, part.object)
-    return _decoded(lambda: pq.read_table(pa.BufferReader(data), page_checksum_verification=True))
+    lock = None if key is None else (key.data_key, key.aad_prefix(part.last_sample_id or ""))
+    file = _opened(get(store, part.object), lock)
+    if file.metadata.num_rows != part.records:
+        raise IntegrityError(ErrorCode.MEMBER_INDEX, "a part holds another number of members than it says")
+    return _decoded(file.read)
 
 
-def _open_shard(store: Store, shard: Shard) -> Any:
-    data = get(store, shard_descriptor(shard))
-    return _decoded(lambda: pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True))
+def _open_shard(store: Store, shard: Shard, lock: ShardLock | None) -> Any:
+    return _opened(get(store, shard_descriptor(shard)), None if lock is None else (lock.data_key, lock.aad_prefix))
+
+
+def _opened(data: bytes, lock: tuple[DataKey, bytes] | None) -> Any:
+    properties = None
+    if lock is not None:
+        from pyarrow.parquet.encryption import create_decryption_properties
+
+        properties = create_decryption_properties(lock[0].key, aad_prefix=lock[1], allow_plaintext_files=False)
+    try:
+        return pq.ParquetFile(pa.BufferReader(data), decryption_properties=properties, page_checksum_verification=True)
+    except (pa.ArrowException, OSError, ValueError) as err:
+        if lock is None:
+            raise IntegrityError(ErrorCode.PARQUET_STRUCTURE, "an object of the release does not decode") from err
+        raise IntegrityError(ErrorCode.ENCRYPTION_AAD, "an object of the release does not decrypt") from err
 
 
 def _decoded(read: Callable[[], Any]) -> Any:

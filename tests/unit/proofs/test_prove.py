@@ -10,21 +10,25 @@ import pytest
 from msgspec.structs import replace
 
 from publisher.options import PublishOptions
+from publisher.publish import World, publish
+from publisher.snapshot import SnapshotOptions, make_snapshot
 from shardrel.canonical import json
 from shardrel.cli.drill_tools import the_tools
 from shardrel.drills.forge import with_values
-from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError, NotFoundError
+from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError, NotFoundError, RefusedError
 from shardrel.gate.fences import FenceSelectors
 from shardrel.membership import merkle, proof
 from shardrel.proofs import prove as proving
 from shardrel.proofs.prove import proof_bytes, prove
-from shardrel.proofs.reading import Reading, plain_reading
+from shardrel.proofs.reading import PartList, Reading, stored_member, stored_reading
 from shardrel.records.proof import Proof
-from shardrel.records.release import Shard
+from shardrel.records.release import Release, Shard
 from shardrel.records.snapshot import MemberIndex, Part
 from shardrel.store.memory import MemoryStore
 from shardrel.store.objects import get_record, put_record, unversioned
-from tests.support.publishing import Publishing, records_table, write_source
+from shardrel.trust.key_encryption import Unlocked
+from shardrel.trust.key_files import make_key_file
+from tests.support.publishing import ID_COLUMNS, NO_FENCES, NOW, Publishing, records_table, write_source
 from tests.support.release_builder import Built, a_release
 from verifier.proof import check_proof
 
@@ -34,7 +38,7 @@ TOOLS = the_tools()
 def proved(built: Built, sample_id: str) -> Proof:
     """Prove of the manifest as it now is, and check the file."""
     root = put_record(built.store, built.release).digest
-    made = prove(built.store, root, sample_id, plain_reading(built.store))
+    made = prove(built.store, root, sample_id, stored_reading(built.store, Unlocked()))
     assert check_proof(proof_bytes(made), root, sample_id) == made
     return made
 
@@ -87,19 +91,28 @@ def test_only_parts_under_the_blocks_of_the_neighbours_are_read(monkeypatch: pyt
     built.recut(4, 4)
     root = put_record(built.store, built.release).digest
     opened: list[Part] = []
+    real = stored_reading(built.store, Unlocked())
 
-    def shard(entry: Shard) -> Any:
+    def watched(listed: PartList) -> PartList:
+        def read(part: Part) -> Any:
+            opened.append(part)
+            return listed.read(part)
+
+        return PartList(parts=listed.parts, read=read)
+
+    def shard(release: Release, entry: Shard) -> Any:
         raise AssertionError(entry.id)
 
-    def part(entry: Part) -> Any:
-        opened.append(entry)
-        return plain_reading(built.store).part(entry)
-
-    assert prove(built.store, root, sample_ids()[21], Reading(part=part, shard=shard)).count == 1
+    reading = Reading(
+        snapshot=lambda snapshot: watched(real.snapshot(snapshot)),
+        index=lambda index, release: watched(real.index(index, release)),
+        shard=shard,
+    )
+    assert prove(built.store, root, sample_ids()[21], reading).count == 1
     index = get_record(built.store, built.release.objects.member_index, MemberIndex)
     asked = [index.parts.index(one) for one in opened if one in index.parts]
     assert sorted(asked) == [4, 5]
-    assert len(opened) - len(asked) <= 2
+    assert len({part.object.digest for part in opened}) - len(asked) <= 2
 
 
 def _doubled(table: Any) -> Any:
@@ -147,7 +160,7 @@ def test_a_member_index_that_lies_gives_no_proof(monkeypatch: pytest.MonkeyPatch
         objects = replace(built.release.objects, member_index=unversioned(put_record(built.store, lie)))
         root = put_record(built.store, replace(built.release, objects=objects)).digest
         with pytest.raises(IntegrityError) as caught:
-            prove(built.store, root, "z", plain_reading(built.store))
+            prove(built.store, root, "z", stored_reading(built.store, Unlocked()))
         assert caught.value.code == ErrorCode.MEMBER_INDEX
 
 
@@ -173,13 +186,13 @@ def test_places_that_do_not_exist_are_no_bug() -> None:
 def test_what_can_be_no_sample_id_is_a_wrong_call(sample_id: str) -> None:
     built = a_release()
     with pytest.raises(InvalidInputError) as caught:
-        prove(built.store, built.root, sample_id, plain_reading(built.store))
+        prove(built.store, built.root, sample_id, stored_reading(built.store, Unlocked()))
     assert caught.value.code == ErrorCode.INPUT_INVALID
 
 
 def test_a_root_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError) as caught:
-        prove(MemoryStore(), "sha256:" + "0" * 64, "a", plain_reading(MemoryStore()))
+        prove(MemoryStore(), "sha256:" + "0" * 64, "a", stored_reading(MemoryStore(), Unlocked()))
     assert caught.value.code == ErrorCode.STORAGE_ABSENT
 
 
@@ -191,5 +204,34 @@ def test_what_the_fences_left_out_is_absent(tmp_path: Path) -> None:
     snapshot = made.snapshot(source)
     root = made.publish(snapshot, source, options=PublishOptions(shards=2), fences=fences).root
     for sample_id, count in zip(sample_ids()[2:6], (1, 0, 0, 1), strict=True):
-        proof_of = prove(made.store, root, sample_id, plain_reading(made.store))
+        proof_of = prove(made.store, root, sample_id, stored_reading(made.store, Unlocked()))
         assert check_proof(json.encode(proof_of), root).count == count
+
+
+def test_an_encrypted_release_is_proved_with_its_key_alone(tmp_path: Path) -> None:
+    key, other = (make_key_file(tmp_path, name)[1] for name in ("one", "two"))
+    made = Publishing(store=MemoryStore())
+    made.init()
+    source = write_source(tmp_path / "a.arrow", records_table(60))
+    declared = SnapshotOptions(dataset=made.dataset, columns=ID_COLUMNS, token_column="tokens", encrypt=key)
+    snapshot = make_snapshot(
+        made.store, [str(source)], declared, tombstones=NO_FENCES, benchmarks=NO_FENCES, progress=lambda *_: None
+    ).snapshot
+    options = PublishOptions(shards=2, encrypt=key, encrypt_index=True)
+    unlocked = Unlocked([other, key])
+    world = World(signer=made.keys["publisher"], now=lambda: NOW, progress=lambda *_: None, unlocked=unlocked)
+    root = publish(made.store, snapshot, [str(source)], options, fences=NO_FENCES, world=world).root
+    for sample_id, count in ((sample_ids()[7], 1), (sample_ids()[7] + "x", 0)):
+        assert (
+            check_proof(
+                proof_bytes(prove(made.store, root, sample_id, stored_reading(made.store, unlocked))), root
+            ).count
+            == count
+        )
+    # Also what lies in an encrypted shard is found.
+    release = made.release(root)
+    assert stored_member(made.store, release, (1, 3), stored_reading(made.store, unlocked)).split in {"train", "test"}
+    for keys, code in (([], ErrorCode.ENCRYPTION_READER), ([other], ErrorCode.ENCRYPTION_KEY)):
+        with pytest.raises(RefusedError) as caught:
+            prove(made.store, root, "a", stored_reading(made.store, Unlocked(keys)))
+        assert caught.value.code == code
