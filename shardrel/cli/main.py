@@ -11,6 +11,7 @@ from shardrel.cli import (
     approve,
     check_proof,
     checkpoint,
+    decryption,
     digest,
     drill,
     fence,
@@ -25,6 +26,7 @@ from shardrel.cli import (
     pull,
     revoke,
     rollback,
+    rotate,
     snapshot,
     status,
     verify,
@@ -97,7 +99,10 @@ _GROUPS: dict[str, tuple[str, dict[str, _Verb]]] = {
         "What a run has committed.",
         {"list": checkpoint.list_checkpoints, "show": checkpoint.show, "preflight": checkpoint.preflight},
     ),
-    "keys": ("Local private keys.", {"make": keys.make, "show": keys.show}),
+    "keys": (
+        "Keys, local and in KMS.",
+        {"make": keys.make, "show": keys.show, "rotate": rotate.rotate, "make-encryption": decryption.make_encryption},
+    ),
     "policy": ("Who may say what.", {"show": policy.show, "set": policy.set_policy}),
 }
 

@@ -12,6 +12,7 @@ from shardrel.cli.signing import call, signers, the_gate
 from shardrel.errors import ErrorCode, InvalidInputError
 
 if TYPE_CHECKING:
+    from shardrel.gate.standing import Restate
     from shardrel.records.policy import Policy
     from shardrel.trust.signer import Signer
 
@@ -51,16 +52,27 @@ def set_policy(
 ) -> Result:
     """Replace the policy; the governors of the old and of the new one sign."""
     from shardrel.gate.policy import set_policy as replace_policy
+    from shardrel.gate.standing import restated
 
     store = the_store_to_write(settings)
     view = the_gate(settings, store)
     new = read_policy(file)
-    done = replace_policy(store, settings.dataset, new, call(governors(settings, view.policy, new), settings))
-    return _shown(
-        new,
-        done.policy,
-        "The policy of the gate is replaced" if done.changed else "The policy of the gate holds already",
-    )
+    by = governors(settings, view.policy, new)
+    again = restatements(restated(store, view, new))
+    done = replace_policy(store, settings.dataset, new, call(by, settings))
+    headline = "The policy of the gate is replaced" if done.changed else "The policy of the gate holds already"
+    return _shown(new, done.policy, headline, again=again)
+
+
+def restatements(lost: "list[Restate]") -> list[dict[str, Any]]:
+    """Roots that lose the word of keys that leave, and the verbs that give it back."""
+    return [{"root": one.root, "verbs": list(one.verbs), "usedBy": list(one.used_by)} for one in lost]
+
+
+def restatement_table(again: list[dict[str, Any]]) -> list[Table]:
+    """The same for people; no table where nothing is lost."""
+    rows = [(one["root"], ", ".join(one["verbs"]), ", ".join(one["usedBy"])) for one in again]
+    return [Table(title="To be said again", columns=["root", "verbs", "used by"], rows=rows)] if rows else []
 
 
 def governors(settings: Settings, old: "Policy", new: "Policy") -> "list[Signer]":
@@ -76,7 +88,7 @@ def governors(settings: Settings, old: "Policy", new: "Policy") -> "list[Signer]
     return list(keys.values())
 
 
-def _shown(policy: "Policy", digest: str, headline: str) -> Result:
+def _shown(policy: "Policy", digest: str, headline: str, *, again: list[dict[str, Any]] | None = None) -> Result:
     import msgspec
 
     from shardrel.trust.policy import ROLE_NAMES, role_of
@@ -85,9 +97,10 @@ def _shown(policy: "Policy", digest: str, headline: str) -> Result:
     rows: list[tuple[Any, ...]] = [
         (name, role.threshold, ", ".join(key.name for key in role.keys)) for name, role in roles.items()
     ]
+    more = {} if again is None else {"again": again}
     return Result(
-        data={"policyDigest": digest, "policy": msgspec.to_builtins(policy)},
+        data={"policyDigest": digest, "policy": msgspec.to_builtins(policy), **more},
         headline=headline,
         facts=[("digest", digest), ("separate duties", "yes" if policy.separate_duties else "no")],
-        tables=[Table(columns=["role", "needed", "keys"], rows=rows)],
+        tables=[Table(columns=["role", "needed", "keys"], rows=rows), *restatement_table(again or [])],
     )

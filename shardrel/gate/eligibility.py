@@ -55,6 +55,11 @@ def eligible(
     return Eligible(chain + approvals)
 
 
+def approved(body: GateBody, root: str, evidence: Evidence, policy: Policy) -> bool:
+    """Whether enough distinct approver keys said yes to a root that was not revoked."""
+    return not isinstance(_approvals(body, root, evidence.approvals, policy, 0), Refuse)
+
+
 def has_tombstone_hit(body: GateBody, root: str, evidence: Evidence, policy: Policy) -> bool:
     """Whether a trusted report counts members of the root that the tombstones of now name."""
     reports = [seen for seen in evidence.reports if _concerns(seen.report, body, root)]

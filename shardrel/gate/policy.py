@@ -10,6 +10,7 @@ from shardrel.gate.operations import find_done, find_intent
 from shardrel.gate.pending import operation
 from shardrel.gate.register import submit
 from shardrel.gate.view import read_gate
+from shardrel.records.descriptor import Descriptor
 from shardrel.records.policy import Policy
 from shardrel.records.transition import SetPolicy
 from shardrel.store.objects import put_record, unversioned
@@ -25,7 +26,9 @@ class PolicySet:
     changed: bool
 
 
-def set_policy(store: Store, dataset: str, policy: Policy, call: Call) -> PolicySet:
+def set_policy(
+    store: Store, dataset: str, policy: Policy, call: Call, *, previous: Descriptor | None = None
+) -> PolicySet:
     """Replace the policy; the policy that holds already is left as it is.
 
     Args:
@@ -33,10 +36,12 @@ def set_policy(store: Store, dataset: str, policy: Policy, call: Call) -> Policy
         dataset: Whose gate.
         policy: The new one.
         call: Who asks; the governors of the old policy and those of the new one sign together.
+        previous: The policy that the new one was made of; None takes the one that holds, whatever it is.
 
     Raises:
         InvalidInputError: ``input.policy``, ``input.key``.
         TrustError: ``trust.role``, ``trust.threshold-not-met``.
+        ConflictError: ``gate.assumption-false`` where another policy holds than the new one was made of.
         ShardrelError: As ``register.submit``.
 
     Effects: creates the policy's object, then as ``register.submit``.
@@ -54,7 +59,7 @@ def set_policy(store: Store, dataset: str, policy: Policy, call: Call) -> Policy
         submit(
             store,
             dataset,
-            SetPolicy(policy=new, previous=view.body.policy),
+            SetPolicy(policy=new, previous=previous or view.body.policy),
             operation_id=operation_id,
             signers=call.signers,
             gather=lambda _: evidence,

@@ -1,0 +1,140 @@
+"""keys rotate: nobody is left without a key, and what has to be said again is said."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from tests.support.command import Command, shardrel_in
+from tests.support.kms_server import kms_server
+
+KEYS = Path(".shardrel/keys")
+
+
+@pytest.fixture
+def shardrel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    for name in ("SHARDREL_KEY", "SHARDREL_PASSPHRASE", "SHARDREL_PASSPHRASE_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    made = shardrel_in(tmp_path, monkeypatch, capsys)
+    made("init")
+    return made
+
+
+def role(shardrel: Command, name: str) -> list[str]:
+    return [key["name"] for key in shardrel("policy", "show")["policy"]["roles"][name]["keys"]]
+
+
+def release(shardrel: Command) -> str:
+    """A release that an alias points to."""
+    Path("texts.jsonl").write_text("".join(json.dumps({"id": f"t{n}", "text": "one"}) + "\n" for n in range(9)))
+    snapshot = shardrel("snapshot", "texts.jsonl", "--id-column", "id")["snapshot"]
+    root = str(shardrel("publish", snapshot, "--source", "texts.jsonl", "--shards", "2")["root"])
+    shardrel("verify", root)
+    shardrel("approve", root)
+    shardrel("admit", root, "--alias", "prod")
+    return root
+
+
+def test_every_role_is_rotated_and_the_release_goes_on(shardrel: Command) -> None:
+    root = release(shardrel)
+    lost = {}
+    for name in ("admin", "publisher", "verifier", "approver"):
+        done = shardrel("keys", "rotate", name)
+        assert (done["key"]["name"], done["retired"]["name"]) == (f"{name}-2", name)
+        lost[name] = [(one["root"], one["verbs"], one["usedBy"]) for one in done["again"]]
+        Path(done["retired"]["file"]).unlink()
+    assert lost == {
+        "admin": [],
+        "publisher": [(root, ["publish"], ["alias:prod"])],
+        "verifier": [(root, ["verify"], ["alias:prod"])],
+        "approver": [(root, ["approve"], ["alias:prod"])],
+    }
+    assert shardrel.code("run", "start", "--alias", "prod") == "gate.not-verified"
+    # Publishing again adds the new key's word, and nothing else.
+    snapshot = shardrel("snapshot", "texts.jsonl", "--id-column", "id")["snapshot"]
+    assert shardrel("publish", snapshot, "--source", "texts.jsonl", "--shards", "2")["root"] == root
+    assert shardrel("verify", root)["verdict"] == "PASSED"
+    assert shardrel("run", "start", "--alias", "prod")["root"] == root
+    assert shardrel.code("admit", root, "--alias", "other") == "gate.not-approved"
+    shardrel("approve", root)
+    assert shardrel("admit", root, "--alias", "other")["generation"] == 1
+    assert len(shardrel("log")["transitions"]) == 12
+
+
+def test_an_approval_that_is_lost_is_named(shardrel: Command) -> None:
+    root = release(shardrel)
+    again = shardrel("keys", "rotate", "approver")["again"]
+    assert again == [{"root": root, "verbs": ["approve"], "usedBy": ["alias:prod"]}]
+    # A policy that only adds a key takes nothing away.
+    policy = shardrel("policy", "show")["policy"]
+    [made] = shardrel("keys", "make", "second")["keys"]
+    policy["roles"]["verifier"]["keys"].append({name: made[name] for name in ("name", "scheme", "public")})
+    Path("policy.json").write_text(json.dumps(policy))
+    assert shardrel("policy", "set", "policy.json")["again"] == []
+    policy["roles"]["verifier"]["threshold"] = 2
+    Path("policy.json").write_text(json.dumps(policy))
+    assert [one["verbs"] for one in shardrel("policy", "set", "policy.json")["again"]] == [["verify"]]
+
+
+def test_to_rotate_again_answers_as_before_and_makes_no_third_key(shardrel: Command) -> None:
+    first = shardrel("keys", "rotate", "verifier")
+    again = shardrel("keys", "rotate", "verifier")
+    assert (again["repeated"], again["key"]) == (True, first["key"])
+    assert role(shardrel, "verifier") == ["verifier-2"]
+    assert not (KEYS / "verifier-3.pem").exists()
+    assert shardrel("keys", "rotate", "verifier-2")["key"]["name"] == "verifier-3"
+    assert shardrel("keys", "rotate", "verifier")["key"] == first["key"]
+    assert shardrel.code("keys", "rotate", "nobody", status=2) == "input.key"
+    assert list((KEYS / "operations").iterdir()) == []
+
+
+def test_an_interrupted_rotation_goes_on_with_the_key_that_it_made(shardrel: Command) -> None:
+    [left] = shardrel("keys", "make", "approver-2")["keys"]
+    assert shardrel("keys", "rotate", "approver")["key"]["keyId"] == left["keyId"]
+
+
+def test_without_the_governors_nothing_changes(shardrel: Command) -> None:
+    before = shardrel("policy", "show")["policyDigest"]
+    (KEYS / "admin.pem").rename("admin.pem")
+    assert shardrel.code("keys", "rotate", "verifier") == "trust.threshold-not-met"
+    assert shardrel.code("keys", "rotate", "admin") == "trust.threshold-not-met"
+    assert shardrel("policy", "show")["policyDigest"] == before
+    Path().chmod(0o700)
+    assert shardrel("keys", "rotate", "admin", "--key", "./admin.pem")["roles"] == ["releaser", "governor", "runner"]
+    assert role(shardrel, "governor") == ["admin-2"]
+
+
+def test_a_key_of_a_separate_duty_takes_no_place(shardrel: Command) -> None:
+    assert shardrel.code("keys", "rotate", "verifier", "--to", "publisher", status=2) == "input.policy"
+    assert shardrel.code("keys", "rotate", "admin", "--to", "nobody", status=2) == "input.key"
+    assert role(shardrel, "verifier") == ["verifier"]
+
+
+def test_a_key_that_cannot_be_used_takes_no_place(shardrel: Command) -> None:
+    shardrel("keys", "make", "next")
+    (KEYS / "next.pem").chmod(0o644)
+    assert shardrel.code("keys", "rotate", "admin", "--to", "next") == "trust.key-file"
+    assert role(shardrel, "governor") == ["admin"]
+
+
+def test_a_local_key_gives_way_to_one_in_kms(shardrel: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    with kms_server() as kms:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_KMS", kms.url)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "an-id")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
+        reference = "awskms:" + kms.add("governor", Ed25519PrivateKey.generate())
+        assert shardrel("keys", "rotate", "admin", "--to", reference)["key"]["name"] == "governor"
+        (KEYS / "admin.pem").unlink()
+        assert shardrel("log", "--export", "kept", "--key", reference)["export"]["size"] == 2
+        assert shardrel("keys", "rotate", "governor", "--to", "admin-9", "--key", reference, status=2)["error"]
+        shardrel("keys", "make", "admin-9")
+        assert shardrel("keys", "rotate", "governor", "--to", "admin-9", "--key", reference)["roles"]
+    assert shardrel("log", "--export", "kept", "--against", "kept")["export"]["size"] == 3
+
+
+def test_a_new_key_under_a_passphrase(shardrel: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHARDREL_PASSPHRASE", "open sesame")
+    shardrel("keys", "rotate", "verifier", "--passphrase", "--scheme", "ecdsa-sha2-nistp256")
+    assert b"BEGIN ENCRYPTED PRIVATE KEY" in (KEYS / "verifier-2.pem").read_bytes()
+    assert {key["name"]: key["scheme"] for key in shardrel("keys", "show")["keys"]}["verifier-2"].startswith("ecdsa")
