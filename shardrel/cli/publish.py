@@ -10,6 +10,7 @@ from shardrel import clock
 from shardrel.cli.access import full_digest, the_root, the_store_to_write
 from shardrel.cli.arguments import Engine, Workers
 from shardrel.cli.changes import changes_table, in_short
+from shardrel.cli.decryption import Decrypt, Encrypt, opened, unlocked
 from shardrel.cli.fencing import selectors_upto
 from shardrel.cli.output import Result, meter
 from shardrel.cli.renames import read_renames
@@ -49,6 +50,11 @@ def publish(
     renames: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Fields that have another name since, as JSON.")
     ] = None,
+    encrypt: Encrypt = None,
+    encrypt_index: Annotated[
+        bool, typer.Option("--encrypt-index", help="Encrypt the member index too, which holds every sample id.")
+    ] = False,
+    decrypt: Decrypt = None,
     workers: Workers = 2,
     engine: Engine = "local",
 ) -> Result:
@@ -78,6 +84,8 @@ def publish(
         previous=None if previous is None else the_root(previous, list(view.body.candidates)),
         renames=named,
         shard_bytes=size,
+        encrypt=opened(encrypt),
+        encrypt_index=encrypt_index,
     )
     if previous is None and (refusal := judge(view.body, view.policy, None, None)) is not None:
         raise as_error(refusal)
@@ -93,7 +101,7 @@ def publish(
         )
     fences = selectors_upto(store, view, declared.tombstone_watermark, declared.benchmark_fence)
     with meter("publish", quiet=settings.as_json) as progress:
-        world = World(signer=signer, now=clock.now_utc, progress=progress)
+        world = World(signer=signer, now=clock.now_utc, progress=progress, unlocked=unlocked(decrypt, options.encrypt))
         selectors = fences.tombstones | fences.benchmarks
         done = write_release(store, digest, [*source, *(more or [])], options, fences=selectors, world=world)
     return _shown(done)

@@ -6,6 +6,7 @@ import typer
 
 from shardrel.cli.access import the_store_to_write
 from shardrel.cli.arguments import Sources, Workers
+from shardrel.cli.decryption import Encrypt, opened
 from shardrel.cli.fencing import selectors_upto
 from shardrel.cli.output import Result, meter
 from shardrel.cli.settings import Settings
@@ -36,6 +37,7 @@ def snapshot(
     apply_tombstones: Annotated[
         bool, typer.Option("--apply-tombstones", help="Leave out what the gate's logs name, and say how many.")
     ] = False,
+    encrypt: Encrypt = None,
     workers: Workers = 2,
 ) -> Result:
     """Declare the membership of a dataset: every record, by id, source, content and split."""
@@ -53,6 +55,7 @@ def snapshot(
         benchmark_fence=fences.benchmark_fence,
         apply_tombstones=apply_tombstones,
         workers=workers,
+        encrypt=opened(encrypt),
     )
     with meter("snapshot", quiet=settings.as_json) as progress:
         done = make_snapshot(

@@ -8,6 +8,7 @@ import typer
 from shardrel import clock
 from shardrel.cli.access import the_root, the_store_to_write
 from shardrel.cli.arguments import Engine, Workers
+from shardrel.cli.decryption import Decrypt, unlocked
 from shardrel.cli.output import Result, Table, meter
 from shardrel.cli.recheck import recheck
 from shardrel.cli.settings import Settings
@@ -40,6 +41,7 @@ def verify(
     in_use: Annotated[
         bool, typer.Option("--in-use", help="Every root that an alias or an open run uses; deltas only.")
     ] = False,
+    decrypt: Decrypt = None,
 ) -> Result:
     """Verify a release from its digest alone, at the gate's fences of now, and sign what was seen."""
     from verifier.recheck import recheck_fences
@@ -52,7 +54,7 @@ def verify(
     digest = None if root is None else the_root(root, list(view.body.candidates))
     [signer, *_] = signers(settings, view.policy, "verifier")
     with meter("verify", quiet=settings.as_json) as progress:
-        world = World(signer=signer, now=clock.now_utc, progress=progress, workers=workers)
+        world = World(signer=signer, now=clock.now_utc, progress=progress, workers=workers, unlocked=unlocked(decrypt))
         if digest is None or staged:
             return recheck(store, view, digest, staged=staged, world=world)
         check = recheck_fences if fences_only else verify_release

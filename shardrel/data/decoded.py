@@ -19,6 +19,7 @@ from shardrel.canonical import json
 from shardrel.canonical.rows import RowEncoder
 from shardrel.data.cache import ShardCache, usable
 from shardrel.data.columns import StoredColumn, stored_column
+from shardrel.data.encryption import ReleaseLocks
 from shardrel.data.forms import form_of, to_stored
 from shardrel.data.shards import open_shard, shard_descriptor
 from shardrel.digest import Domain, domain_hash, lp, raw_digest, to_digest, u64
@@ -35,10 +36,15 @@ _HEADER = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardEntry:
-    """A shard of a release and the schema of its records."""
+    """A shard of a release and the schema of its records.
+
+    Attributes:
+        locks: Of the release, where it is encrypted.
+    """
 
     shard: Shard
     schema: RecordSchema
+    locks: ReleaseLocks | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +126,8 @@ def decode_shard(data: bytes, entry: ShardEntry, fields: tuple[Field, ...], spli
     Raises:
         IntegrityError: ``logical.digest-mismatch``; ``parquet.structure`` and others of ``open_shard``.
     """
-    opened = open_shard(data, entry.shard, entry.schema.fields, split)
+    lock = None if entry.locks is None else entry.locks.of(entry.shard)
+    opened = open_shard(data, entry.shard, entry.schema.fields, split, lock)
     _check_logical(opened.table, entry)
     table = opened.table.select([field.name for field in fields])
     if opened.rows is not None:

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from shardrel.canonical import json
 from shardrel.clock import fresh_id
+from shardrel.data.encryption import ReleaseLocks
 from shardrel.data.plan import effective_split
 from shardrel.data.shards import open_shard, shard_descriptor
 from shardrel.digest import digest_of
@@ -18,6 +19,7 @@ from shardrel.records.release import Release, Shard
 from shardrel.records.schema import RecordSchema
 from shardrel.store.objects import get, get_by_digest, get_record
 from shardrel.store.port import Store
+from shardrel.trust.key_encryption import Unlocked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,16 +32,30 @@ class Pulled:
 
 
 def pull_release(
-    store: Store, root: str, folder: Path, *, split: str | None, progress: Callable[[int, int], None]
+    store: Store,
+    root: str,
+    folder: Path,
+    *,
+    split: str | None,
+    progress: Callable[[int, int], None],
+    unlocked: Unlocked | None = None,
+    ciphertext: bool = False,
 ) -> Pulled:
     """Fetch the shards of a release, or the records of one of its splits.
 
     Args:
+        store: Where the release is.
+        root: Its digest.
+        folder: Where to.
         split: Null for the shards as they are. A split gives files with the payload columns of its records alone.
+        progress: Told how many of how many shards are done.
+        unlocked: Keys of an encrypted release, whose records are then written as those of a split are.
+        ciphertext: Fetch the shards of an encrypted release as they are stored, without a key.
 
     Raises:
         NotFoundError: ``storage.object-absent``.
         IntegrityError: when bytes are not what the root manifest says.
+        RefusedError: ``encryption.reader``, ``encryption.key``, ``encryption.key-version``.
         InvalidInputError: ``input.invalid`` for an unknown split, a folder that can't be written, or one that holds
             a Parquet file which is no shard of this release: who reads the folder would take it for one.
 
@@ -50,26 +66,42 @@ def pull_release(
     manifest = get_by_digest(store, root)
     release = json.decode(manifest, Release)
     effective_split(release, split)
+    locks = _locks(release, unlocked or Unlocked(), split, ciphertext=ciphertext)
     schema = get_record(store, release.objects.record_schema, RecordSchema)
     _check_folder(folder, release)
     _write(folder / ".release" / "root.json", manifest)
     _write(folder / ".release" / "record-schema.json", json.encode(schema))
     sizes: list[tuple[int, int]] = []
     for shard in release.shards:
-        sizes.append(_pull_shard(store, shard, folder, schema, split))
+        sizes.append(_pull_shard(store, shard, folder, schema, split, locks))
         progress(len(sizes), len(release.shards))
     kept = [size for size in sizes if size[1]]
     return Pulled(shards=len(kept), records=sum(records for records, _ in kept), bytes=sum(size for _, size in kept))
 
 
-def _pull_shard(store: Store, shard: Shard, folder: Path, schema: RecordSchema, split: str | None) -> tuple[int, int]:
+def _locks(release: Release, unlocked: Unlocked, split: str | None, *, ciphertext: bool) -> ReleaseLocks | None:
+    """What shards are opened with; None for those that are written as they are stored, or are plain."""
+    if release.encryption is None:
+        return None
+    if not ciphertext:
+        unlocked.check(release.encryption)
+        return ReleaseLocks(release=release, unlocked=unlocked)
+    if split is not None:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "the records of a split cannot be told without a key")
+    return None
+
+
+def _pull_shard(
+    store: Store, shard: Shard, folder: Path, schema: RecordSchema, split: str | None, locks: ReleaseLocks | None
+) -> tuple[int, int]:
     """Records and bytes of the file that a shard became; no bytes where it has no record of the split."""
     target = folder / f"{shard.id}.parquet"
-    if split is None:
+    if split is None and locks is None:
         if not (target.exists() and target.stat().st_size == shard.size and _has(target, shard.digest)):
             _write(target, get(store, shard_descriptor(shard)))
         return shard.records, shard.size
-    opened = open_shard(get(store, shard_descriptor(shard)), shard, schema.fields, split)
+    lock = None if locks is None else locks.of(shard)
+    opened = open_shard(get(store, shard_descriptor(shard)), shard, schema.fields, split, lock)
     table = opened.table if opened.rows is None else opened.table.take(pa.array(opened.rows))
     if table.num_rows == 0:
         target.unlink(missing_ok=True)

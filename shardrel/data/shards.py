@@ -7,13 +7,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from shardrel.canonical.schema import logical_arrow_type, physical_schema
+from shardrel.data.encryption import open_parquet
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
 from shardrel.records.descriptor import Descriptor
 from shardrel.records.release import Shard
 from shardrel.records.schema import Field, RecordSchema
+from shardrel.trust.release_keys import ShardLock
 
 SPLIT_COLUMN = "_shardrel_split"
 
@@ -57,31 +58,21 @@ class OpenShard:
         return self.table.take(pa.array(indices if self.rows is None else self.rows[indices]))
 
 
-def count_split(data: bytes, shard: Shard, split: str | None) -> int:
+def count_split(data: bytes, shard: Shard, split: str | None, lock: ShardLock | None = None) -> int:
     """Samples of a split in a shard's checked bytes.
 
     Raises:
-        IntegrityError: ``parquet.structure``, ``record.count-mismatch``.
+        IntegrityError: ``parquet.structure``, ``record.count-mismatch``, ``encryption.…``.
     """
     if split is None:
-        return _rows(shard, pq_metadata(data).num_rows)
-    rows = _split_rows(_decode(data, shard, [SPLIT_COLUMN]), split)
+        return _rows(shard, open_parquet(data, lock, shard.id).metadata.num_rows)
+    rows = _split_rows(_decode(data, shard, [SPLIT_COLUMN], lock), split)
     return len(rows)
 
 
-def pq_metadata(data: bytes) -> Any:
-    """Footer of a Parquet file.
-
-    Raises:
-        IntegrityError: ``parquet.structure``.
-    """
-    try:
-        return pq.read_metadata(pa.BufferReader(data))
-    except (pa.ArrowException, OSError) as err:
-        raise IntegrityError(ErrorCode.PARQUET_STRUCTURE, "a shard is not a Parquet file") from err
-
-
-def open_shard(data: bytes, shard: Shard, fields: tuple[Field, ...], split: str | None) -> OpenShard:
+def open_shard(
+    data: bytes, shard: Shard, fields: tuple[Field, ...], split: str | None, lock: ShardLock | None = None
+) -> OpenShard:
     """Decode wanted columns of a shard's checked bytes, page checksums included.
 
     Args:
@@ -89,19 +80,20 @@ def open_shard(data: bytes, shard: Shard, fields: tuple[Field, ...], split: str 
         shard: Its entry in the root manifest.
         fields: The wanted columns.
         split: Null where the release has one split.
+        lock: What the shard is encrypted with.
 
     Raises:
-        IntegrityError: ``parquet.structure``, ``record.schema-mismatch``, ``record.count-mismatch``.
+        IntegrityError: ``parquet.structure``, ``record.schema-mismatch``, ``record.count-mismatch``, ``encryption.…``.
     """
     names = [field.name for field in fields]
-    table = _decode(data, shard, names if split is None else [*names, SPLIT_COLUMN])
+    table = _decode(data, shard, names if split is None else [*names, SPLIT_COLUMN], lock)
     rows = None if split is None else _split_rows(table, split)
     return OpenShard(table=_logical(table, shard, fields), rows=rows)
 
 
-def _decode(data: bytes, shard: Shard, names: list[str]) -> Any:
+def _decode(data: bytes, shard: Shard, names: list[str], lock: ShardLock | None) -> Any:
+    file = open_parquet(data, lock, shard.id)
     try:
-        file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
         # Selecting leaf by leaf would take "a.b" for a field of a struct "a"; whole columns by number don't.
         table = file.read(columns=_leaves(file, names), use_threads=False).combine_chunks()
         table = table.select(names)

@@ -9,6 +9,7 @@ from shardrel.canonical import json
 from shardrel.checkpoint.commits import read_run, require_permit
 from shardrel.checkpoint.group import Group, on_coordinator, together
 from shardrel.data.cache import ShardCache
+from shardrel.data.encryption import ReleaseLocks
 from shardrel.data.order import ORDER_FUNCTION, SampleOrder, check_order
 from shardrel.data.plan import duty, effective_split, split_records
 from shardrel.data.shards import count_split, select_fields, shard_descriptor
@@ -22,7 +23,9 @@ from shardrel.records.schema import RecordSchema
 from shardrel.store.objects import get_by_digest, get_record
 from shardrel.store.port import Store
 from shardrel.train.agreement import Disagreed, RankReport, VerifiedShard, agree
+from shardrel.train.keys import environment_keys
 from shardrel.train.pin import PinnedRun, TrainPlan
+from shardrel.trust.key_encryption import Unlocked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +33,32 @@ class _Verified:
     release: Release
     schema: RecordSchema
     report: RankReport
+    unlocked: Unlocked
 
 
-def join(group: Group, store: Store, cache: ShardCache, *, dataset: str, run: str, plan: TrainPlan) -> PinnedRun:
+def join(
+    group: Group,
+    store: Store,
+    cache: ShardCache,
+    *,
+    dataset: str,
+    run: str,
+    plan: TrainPlan,
+    unlocked: Unlocked | None = None,
+) -> PinnedRun:
     """Pin the run's root on every rank, or fail on every rank before step 0.
 
     1. The coordinator reads run record and gate and sends both out. 2. Every rank reads the root by digest and
     verifies the shards of its duty. 3. Every rank reports. 4. All judge all reports alike.
+
+    Args:
+        group: All ranks.
+        store: Where gate and release are.
+        cache: Of this rank's host; it holds shards as they are stored.
+        dataset: The gate.
+        run: The run's id.
+        plan: The same on every rank.
+        unlocked: Keys of an encrypted release; None: those that SHARDREL_ENCRYPTION_KEY names on this rank.
 
     Raises:
         RunFailedError: On every rank alike, with the guilty ranks: ``run.root-disagreement``, ``run.coverage``,
@@ -48,7 +70,7 @@ def join(group: Group, store: Store, cache: ShardCache, *, dataset: str, run: st
     verified: list[_Verified] = []
 
     def verify() -> bytes:
-        verified.append(_verify(group, store, cache, record, plan))
+        verified.append(_verify(group, store, cache, record, plan, unlocked))
         return json.encode(verified[0].report)
 
     reports = [json.decode(answer, RankReport) for answer in together(group, verify)]
@@ -63,7 +85,9 @@ def join(group: Group, store: Store, cache: ShardCache, *, dataset: str, run: st
             ranks=[str(rank) for rank in verdict.ranks],
         )
     order = check_order(SampleOrder(sizes=verdict.sizes, seed=plan.seed, block_shards=plan.block_shards))
-    return PinnedRun(record=record, release=release, schema=verified[0].schema, plan=plan, order=order)
+    return PinnedRun(
+        record=record, release=release, schema=verified[0].schema, plan=plan, order=order, unlocked=verified[0].unlocked
+    )
 
 
 def _announce(store: Store, dataset: str, run: str) -> RunRecord:
@@ -77,10 +101,15 @@ def _announce(store: Store, dataset: str, run: str) -> RunRecord:
     return record
 
 
-def _verify(group: Group, store: Store, cache: ShardCache, record: RunRecord, plan: TrainPlan) -> _Verified:
+def _verify(
+    group: Group, store: Store, cache: ShardCache, record: RunRecord, plan: TrainPlan, given: Unlocked | None
+) -> _Verified:
     release = json.decode(get_by_digest(store, record.root), Release)
     if release.dataset != record.dataset:
         raise IntegrityError(ErrorCode.ROOT_DATASET, "the root is one of another dataset", root=record.root)
+    unlocked = given or (Unlocked() if release.encryption is None else environment_keys())
+    unlocked.check(release.encryption)
+    locks = ReleaseLocks(release=release, unlocked=unlocked)
     schema = get_record(store, release.objects.record_schema, RecordSchema)
     select_fields(schema, plan.columns)
     split = effective_split(release, plan.split)
@@ -88,7 +117,7 @@ def _verify(group: Group, store: Store, cache: ShardCache, record: RunRecord, pl
     for number in duty(len(release.shards), group.rank, group.world_size):
         shard = release.shards[number]
         data = cache.read(shard_descriptor(shard))
-        samples = count_split(data, shard, split)
+        samples = count_split(data, shard, split, locks.of(shard))
         shards.append(VerifiedShard(number=number, digest=digest_of(data), samples=samples))
     report = RankReport(
         run_id=record.run_id,
@@ -97,7 +126,7 @@ def _verify(group: Group, store: Store, cache: ShardCache, record: RunRecord, pl
         settings=_settings(plan),
         shards=tuple(shards),
     )
-    return _Verified(release=release, schema=schema, report=report)
+    return _Verified(release=release, schema=schema, report=report, unlocked=unlocked)
 
 
 def _settings(plan: TrainPlan) -> str:

@@ -1,12 +1,13 @@
 """What a job is pinned to, as a value. Source: schemas/SPEC.md#runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from shardrel.data.order import ORDER_FUNCTION, SampleOrder
 from shardrel.records.checkpoint import OrderParameters
 from shardrel.records.release import Release
 from shardrel.records.run import RunRecord
 from shardrel.records.schema import RecordSchema
+from shardrel.trust.key_encryption import Unlocked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,13 +31,18 @@ class TrainPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedRun:
-    """A run whose root all ranks verified and agreed on. It holds for the job's whole life."""
+    """A run whose root all ranks verified and agreed on. It holds for the job's whole life.
+
+    Attributes:
+        unlocked: Keys of an encrypted release, in memory.
+    """
 
     record: RunRecord
     release: Release
     schema: RecordSchema
     plan: TrainPlan
     order: SampleOrder
+    unlocked: Unlocked = field(default_factory=Unlocked, repr=False, compare=False)
 
     @property
     def root(self) -> str:

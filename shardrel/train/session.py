@@ -14,6 +14,7 @@ from shardrel.data import ledger
 from shardrel.data.batches import Seat, StepBatch, batches
 from shardrel.data.cache import ShardCache
 from shardrel.data.decoded import DecodedCache, ShardEntry
+from shardrel.data.encryption import ReleaseLocks
 from shardrel.data.mix import open_shards
 from shardrel.data.plan import effective_split
 from shardrel.data.reader import ShardReader
@@ -95,9 +96,10 @@ def steps(group: Group, cache: ShardCache, pin: PinnedRun, cut: Cut) -> Iterator
     Ranks: all.
     """
     totals = pin.release.totals
+    locks = None if pin.release.encryption is None else ReleaseLocks(release=pin.release, unlocked=pin.unlocked)
     reader = ShardReader(
         DecodedCache(cache),
-        [ShardEntry(shard=shard, schema=pin.schema) for shard in pin.release.shards],
+        [ShardEntry(shard=shard, schema=pin.schema, locks=locks) for shard in pin.release.shards],
         select_fields(pin.schema, pin.plan.columns),
         effective_split(pin.release, pin.plan.split),
         keep=open_shards(pin.order),

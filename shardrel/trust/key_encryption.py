@@ -7,7 +7,7 @@ no error names it. Source: schemas/SPEC.md#encryption
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from shardrel.canonical import json
 from shardrel.digest import Domain, domain_hash, lp, to_digest
@@ -207,6 +207,10 @@ class Unlocked:
         self._keys = tuple(keys)
         self._lock = threading.Lock()
         self._known: dict[tuple[Place, str], DataKey] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process unwraps for itself."""
+        return Unlocked, (self._keys,)
 
     def check(self, declared: Declares | None) -> None:
         """Refuse, as ``check_reader``, what is encrypted with no key that there is."""

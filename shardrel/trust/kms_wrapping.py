@@ -30,6 +30,10 @@ class KmsKey:
     version: str | None
     client: Any = field(repr=False)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process asks the KMS by a client of its own."""
+        return kms_key, (self.arn, self.version)
+
     @property
     def fingerprint(self) -> str:
         """Digest that names the key."""

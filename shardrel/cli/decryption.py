@@ -1,0 +1,70 @@
+"""Key-encryption keys on the command line: how they are named, opened and made. No key is ever printed."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from shardrel.cli.output import Result
+from shardrel.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from shardrel.trust.key_encryption import KeyEncryption, Unlocked
+
+VARIABLE = "SHARDREL_ENCRYPTION_KEY"
+
+Encrypt = Annotated[
+    str | None,
+    typer.Option("--encrypt", metavar="KEYREF", help="Encrypt it; file:PATH or awskms:ARN.", show_default=False),
+]
+Decrypt = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--decrypt",
+        metavar="KEYREF",
+        help=f"Key of what is encrypted; repeatable. (env {VARIABLE})",
+        envvar=VARIABLE,
+        show_envvar=False,
+        show_default=False,
+    ),
+]
+
+
+def opened(reference: str | None) -> "KeyEncryption | None":
+    """The key that a reference names; None without one.
+
+    Raises:
+        InvalidInputError: ``input.key``.
+        TrustError: ``trust.key-file``.
+    """
+    from shardrel.trust.key_reference import open_key
+
+    return None if reference is None else open_key(reference)
+
+
+def unlocked(references: list[str] | None, *more: "KeyEncryption | None") -> "Unlocked":
+    """What may be read with the keys that there are.
+
+    Raises:
+        InvalidInputError: ``input.key``.
+        TrustError: ``trust.key-file``.
+    """
+    from shardrel.trust.key_encryption import Unlocked
+    from shardrel.trust.key_reference import open_key
+
+    return Unlocked([*(key for key in more if key is not None), *(open_key(one) for one in references or [])])
+
+
+def make_encryption(
+    settings: Settings,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the file, in the folder of keys.")],
+    version: Annotated[str, typer.Option(metavar="V", help="A label that a later key has another one of.")] = "1",
+) -> Result:
+    """Make a key that encrypts data keys; none is ever replaced."""
+    from shardrel.trust.key_files import make_key_file
+
+    path, key = make_key_file(settings.keys, name, version)
+    return Result(
+        data={"keyRef": f"file:{path}", "fingerprint": key.fingerprint, "version": key.version},
+        headline=f"A key-encryption key lies in {path}: without it, what it encrypts is lost",
+        facts=[("reference", f"file:{path}"), ("fingerprint", key.fingerprint), ("version", key.version)],
+    )

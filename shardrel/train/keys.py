@@ -1,0 +1,18 @@
+"""Keys of encrypted releases for a training job. Source: schemas/SPEC.md#encryption"""
+
+import os
+
+from shardrel.trust.key_encryption import Unlocked
+from shardrel.trust.key_reference import open_key
+
+VARIABLE = "SHARDREL_ENCRYPTION_KEY"
+
+
+def environment_keys() -> Unlocked:
+    """The keys that the environment names: KEYREFs with white space between them; none where it names none.
+
+    Raises:
+        InvalidInputError: ``input.key``.
+        TrustError: ``trust.key-file``.
+    """
+    return Unlocked([open_key(reference) for reference in os.environ.get(VARIABLE, "").split()])
