@@ -97,7 +97,23 @@ def withdraw(tell: Narrator, before: Released) -> Released:
     tell.refused("snapshot", "corpus", *COLUMNS, code="tombstone.hit")
     declared = tell.shardrel("snapshot", "corpus", *COLUMNS, "--apply-tombstones", show=("snapshot", "records"))
     insist(declared["records"] == before.records - 1, "not exactly one record was left out")
-    return publish_and_admit(tell, declared["snapshot"], before.records - 1, generation=before.generation + 1)
+    now = publish_and_admit(tell, declared["snapshot"], before.records - 1, generation=before.generation + 1)
+    tell.say(
+        "  and for whoever asked, a file that needs neither store nor key: it was in the one, and is not in the other"
+    )
+    show_presence(tell, before.root, "before.json", present=True)
+    show_presence(tell, now.root, "after.json", present=False)
+    return now
+
+
+def show_presence(tell: Narrator, root: str, file: str, *, present: bool) -> None:
+    """Prove whether the withdrawn file is in a release, and check the proof without the store."""
+    proved = tell.shardrel("prove", WITHDRAWN, "--root", root, "--out", file, show=("present", "bytes"))
+    checked = tell.on("no-store").shardrel(
+        "check-proof", file, "--root", root, "--sample-id", WITHDRAWN, show=("valid", "tombstoneWatermark")
+    )
+    insist(proved["present"] is present is checked["present"], f"{WITHDRAWN} is proved to be where it is not")
+    insist(not (tell.folder / "no-store").exists(), "the check of a proof looked for a store")
 
 
 def last_word(tell: Narrator, now: Released) -> None:
