@@ -9,9 +9,10 @@ import typer
 
 from shardrel import clock
 from shardrel.cli.access import the_store
-from shardrel.cli.output import Result, Table
+from shardrel.cli.output import Result
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import signers, the_gate
+from shardrel.cli.words import history_table
 from shardrel.errors import ErrorCode, InvalidInputError
 
 if TYPE_CHECKING:
@@ -49,12 +50,7 @@ def log(
         data={"transitions": [_data(entry) for entry in entries], "against": held, "export": made},
         headline=f"{len(entries)} transitions, checked",
         facts=[*_facts("kept before", held), *_facts("export", made)],
-        tables=[
-            Table(
-                columns=["", "kind", "role", "recorded", "what"],
-                rows=[(e.sequence, e.kind, e.role, e.recorded_at, _subject(_data(e)["request"])) for e in entries],
-            )
-        ],
+        tables=[history_table(entries)],
     )
 
 
@@ -158,6 +154,7 @@ def _data(entry: "LogEntry") -> dict[str, Any]:
         "sequence": entry.sequence,
         "kind": entry.kind,
         "role": entry.role,
+        "signers": list(entry.signers),
         "operationId": entry.operation_id,
         "recordedAt": entry.recorded_at,
         "digest": entry.digest,

@@ -72,7 +72,8 @@ def _write_human(result: Result) -> None:
         console.print()
         if table.title:
             console.print(table.title, style="bold", markup=False)
-        console.print(header, style="dim", markup=False)
+        if header:
+            console.print(header, style="dim", markup=False)
         for row in rows:
             console.print(row, markup=False)
     sys.stdout.flush()

@@ -1,25 +1,41 @@
 """``shardrel status``: the gate as it is now."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from shardrel.cli.access import the_store
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
+from shardrel.cli.words import life_data, lives_table, short, why_closed
 
 if TYPE_CHECKING:
     from shardrel.gate.status import Status
     from shardrel.records.probe import KeptProbe
 
 
-def status(settings: Settings) -> Result:
+def status(
+    settings: Settings,
+    permits: Annotated[
+        bool, typer.Option("--permits", help="Also every permit that ever was, with what closed it, from the history.")
+    ] = False,
+) -> Result:
     """Show aliases, fences, runs, permits and candidates."""
+    from shardrel.gate.log import read_entries
+    from shardrel.gate.permit_lives import permit_lives
     from shardrel.gate.status import read_status
     from shardrel.store.verdicts import kept
 
     store = the_store(settings)
     seen = read_status(store, settings.dataset)
+    lives = permit_lives(read_entries(store, settings.dataset)) if permits else None
     return Result(
-        data={**_data(seen), "store": store.url, "probe": _verdict(kept(store, settings.dataset))},
+        data={
+            **_data(seen),
+            "store": store.url,
+            "probe": _verdict(kept(store, settings.dataset)),
+            "permitHistory": None if lives is None else [life_data(life) for life in lives],
+        },
         headline=f"{seen.dataset}: transition {seen.sequence}",
         facts=[
             ("store", store.url),
@@ -28,7 +44,7 @@ def status(settings: Settings) -> Result:
             ("benchmarks", _fence(seen.benchmark_fence, seen.staged.get("benchmarks"))),
             ("open permits", len(seen.permits)),
         ],
-        tables=_tables(seen),
+        tables=[*_tables(seen), *([] if lives is None else [lives_table(lives)])],
     )
 
 
@@ -66,17 +82,48 @@ def _data(seen: "Status") -> dict[str, Any]:
 
 
 def _tables(seen: "Status") -> list[Table]:
-    aliases = [(name, alias.generation, alias.root) for name, alias in seen.aliases.items()]
-    candidates = [(state, root) for root, state in seen.candidates.items()]
-    runs = [
-        (name, run.alias, "open" if run.permit else "closed", run.head.step if run.head else "", run.root)
-        for name, run in seen.runs.items()
+    held = {(permit.kind, permit.subject): name for name, permit in seen.permits.items()}
+    aliases = [
+        (name, alias.generation, _held(held.get(("publication", name))), alias.root)
+        for name, alias in seen.aliases.items()
     ]
+    candidates = [(state, root) for root, state in seen.candidates.items()]
     publications = [(name, pin.snapshot) for name, pin in seen.publications.items()]
     tables = [
-        Table(title="Aliases", columns=["alias", "generation", "root"], rows=aliases),
+        Table(title="Aliases", columns=["alias", "generation", "permit", "root"], rows=aliases),
         Table(title="Candidates", columns=["state", "root"], rows=candidates),
-        Table(title="Open runs", columns=["run", "alias", "permit", "step", "root"], rows=runs),
+        Table(title="Open runs", columns=["run", "alias", "root", "step", "permit"], rows=_runs(seen)),
+        Table(title="Open permits", columns=["permit", "of", "root", "at", "since"], rows=_permits(seen)),
         Table(title="Unfinished publications", columns=["publication", "snapshot"], rows=publications),
     ]
     return [table for table in tables if table.rows]
+
+
+def _held(permit: str | None) -> str:
+    return f"open {short(permit)}" if permit else "closed (--permits)"
+
+
+def _runs(seen: "Status") -> list[tuple[object, ...]]:
+    return [
+        (
+            name,
+            f"{run.alias} at {run.generation}",
+            short(run.root),
+            "" if run.head is None else f"{run.head.step:,}",
+            f"open {short(run.permit)}" if run.closed is None else f"closed by {why_closed(run.closed)}",
+        )
+        for name, run in seen.runs.items()
+    ]
+
+
+def _permits(seen: "Status") -> list[tuple[object, ...]]:
+    return [
+        (
+            short(name),
+            f"{'alias' if permit.kind == 'publication' else 'run'} {permit.subject}",
+            short(permit.root),
+            f"tombstones {permit.tombstone_watermark}, benchmarks {permit.benchmark_fence}",
+            f"transition {permit.sequence}",
+        )
+        for name, permit in sorted(seen.permits.items(), key=lambda item: item[1].sequence)
+    ]

@@ -24,8 +24,11 @@ def read_transition(envelope: bytes) -> Transition:
         raise broken("a link of the history is not a transition") from err
 
 
-def check_signature(envelope: bytes, transition: Transition, policy: Policy) -> None:
+def check_signature(envelope: bytes, transition: Transition, policy: Policy) -> frozenset[str]:
     """Check that enough keys signed to whom the policy allows this kind of transition, in the role it names.
+
+    Returns:
+        Ids of the keys that signed, of those that may.
 
     Raises:
         IntegrityError: ``gate.history-broken``.
@@ -37,6 +40,7 @@ def check_signature(envelope: bytes, transition: Transition, policy: Policy) -> 
         raise broken("a transition is not signed by a key that may make it", sequence=transition.sequence) from err
     if signing_role(request, policy, opened.key_ids) != transition.role:
         raise broken("a transition is not signed by enough keys of its role", sequence=transition.sequence)
+    return opened.key_ids
 
 
 def check_head(state: GateState, dataset: str, policy: Policy, previous: Policy | None) -> Transition:

@@ -4,7 +4,7 @@ Checked are the links by digest, the sequence, gate and dataset of each, and its
 of its time. What a copy of the log outside of the store adds is that nobody took the end away.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shardrel.gate.head import broken, check_signature, read_transition
 from shardrel.gate.view import GateView
@@ -14,15 +14,22 @@ from shardrel.records.transition import Init, SetPolicy, Transition
 from shardrel.store.objects import get_by_digest, get_record
 from shardrel.store.port import Store
 from shardrel.trust.envelope import MAX_ENVELOPE_BYTES
+from shardrel.trust.keys import key_id
+from shardrel.trust.policy import ROLE_NAMES, keys_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One transition and the envelope that holds it."""
+    """One transition and the envelope that holds it.
+
+    Attributes:
+        signers: Names of the keys that signed, by the policy of their time; empty where nobody looked.
+    """
 
     transition: Transition
     digest: str
     envelope: bytes
+    signers: tuple[str, ...] = ()
 
 
 def walk(store: Store, view: GateView, *, down_to: int = 1) -> list[Link]:
@@ -56,14 +63,20 @@ def read_history(store: Store, view: GateView) -> list[Link]:
     if not isinstance(first, Init) or links[0].transition.parent is not None:
         raise broken("the history does not begin with init")
     named, policy = first.policy, get_record(store, first.policy, Policy)
-    check_signature(links[0].envelope, links[0].transition, policy)
+    checked = [_signed(links[0], policy)]
     for link in links[1:]:
-        check_signature(link.envelope, link.transition, policy)
+        checked.append(_signed(link, policy))
         if isinstance(link.transition.request, SetPolicy):
             named, policy = _next_policy(store, link, named)
     if named != view.body.policy:
         raise broken("the history leads to another policy than the state")
-    return links
+    return checked
+
+
+def _signed(link: Link, policy: Policy) -> Link:
+    key_ids = check_signature(link.envelope, link.transition, policy)
+    names = {key.name for key in keys_of(policy, ROLE_NAMES) if key_id(key) in key_ids}
+    return replace(link, signers=tuple(sorted(names)))
 
 
 def _next_policy(store: Store, link: Link, named: Descriptor) -> tuple[Descriptor, Policy]:

@@ -12,11 +12,12 @@ from shardrel.store.port import Store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEntry:
-    """One transition, for people and scripts."""
+    """One transition, for people and scripts; ``signers`` are names of keys by the policy of their time."""
 
     sequence: int
     kind: str
     role: str
+    signers: tuple[str, ...]
     operation_id: str
     recorded_at: str
     digest: str
@@ -69,6 +70,7 @@ def _entry(link: Link) -> LogEntry:
         sequence=made.sequence,
         kind=kind_of(made.request),
         role=made.role,
+        signers=link.signers,
         operation_id=made.operation_id,
         recorded_at=made.recorded_at,
         digest=link.digest,

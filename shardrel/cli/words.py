@@ -1,0 +1,162 @@
+"""Transitions and permits in words, for people. Digests are cut to twelve digits, which every verb takes for a root."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from shardrel.cli.output import Table
+
+if TYPE_CHECKING:
+    from shardrel.gate.log import LogEntry
+    from shardrel.gate.permit_lives import Closing, PermitLife
+    from shardrel.records.gate import Closed
+
+_SHOWN = 3
+
+
+def short(digest: str | None) -> str:
+    """The first digits of a digest or permit."""
+    return "" if digest is None else digest.removeprefix("sha256:")[:12]
+
+
+def what(entry: "LogEntry") -> str:
+    """What a transition was asked to do."""
+    import msgspec
+
+    asked: dict[str, Any] = msgspec.to_builtins(entry.request)
+    match entry.kind:
+        case "init":
+            return f"the gate of {asked['dataset']}, policy {short(asked['policy']['digest'])}"
+        case "begin-publication":
+            return f"{asked['publication']} of snapshot {short(asked['snapshot'])}"
+        case "end-publication":
+            return f"{asked['publication']} with {'root ' + short(asked['root']) if asked['root'] else 'no root'}"
+        case "admit" | "rollback":
+            return f"{asked['alias']} → {short(asked['root'])}"
+        case "stage-fence" | "advance-fence":
+            return f"{asked['fence']} {_span(asked['first'], asked['last'])}"
+        case "revoke":
+            return f"{short(asked['root'])} for {asked['reason']}"
+        case "start-run":
+            return f"{asked['run']} on {asked['alias']}"
+        case "end-run":
+            return f"{asked['run']}, {asked['outcome']}"
+        case "admit-checkpoint":
+            return f"{asked['run']}, generation {asked['generation']}, step {asked['step']:,}"
+        case "set-policy":
+            return f"{short(asked['previous']['digest'])} → {short(asked['policy']['digest'])}"
+        case "retire":
+            return f"{asked['objects']:,} objects, {len(asked['roots'])} roots"
+        case _:
+            return str(asked.get("run") or asked.get("boundary") or "")
+
+
+def effect(entry: "LogEntry", held: Mapping[str, str]) -> str:
+    """What came of it.
+
+    Args:
+        held: Who held each permit.
+    """
+    effects, kind = entry.effects, entry.kind
+    said = []
+    if kind == "end-publication":
+        said.append("the root is a candidate" if getattr(entry.request, "root", None) else "the pin is dropped")
+    if kind == "begin-publication":
+        said.append("the snapshot is pinned")
+    if kind == "stage-fence":
+        said.append("closes nothing")
+    if kind == "revoke":
+        said.append("the root is INVALID")
+    if effects.generation is not None and kind != "end-run":
+        said.append(f"generation {effects.generation}")
+    if effects.opened_permit is not None:
+        fences = f"tombstones {effects.tombstone_watermark}, benchmarks {effects.benchmark_fence}"
+        said.append(f"opens permit {short(effects.opened_permit)} at {fences}")
+    if effects.closed_permits:
+        said.append(f"closes {_permits(effects.closed_permits, held)}")
+    elif kind == "advance-fence":
+        said.append("no permit was open")
+    return "; ".join(said)
+
+
+def why_closed(closing: "Closing | Closed") -> str:
+    """What closed a permit, and in which transition."""
+    words = {
+        "tombstones": f"tombstones {closing.watermark}",
+        "benchmarks": f"benchmarks {closing.watermark}",
+        "revoke": "the root's revocation",
+        "renewal": "the run's renewal",
+        "move": "the alias's next move",
+        "end": "the run's end",
+    }
+    return f"{words.get(closing.by, closing.by)}, transition {closing.sequence}"
+
+
+def lives_table(lives: "Sequence[PermitLife]") -> Table:
+    """A row a permit that ever was."""
+    rows = [
+        (
+            short(life.permit),
+            holder(life),
+            short(life.root),
+            f"{life.sequence} at {life.tombstone_watermark}/{life.benchmark_fence}",
+            "open" if life.closing is None else f"closed by {why_closed(life.closing)}",
+        )
+        for life in lives
+    ]
+    columns = ["permit", "of", "root", "opened at t/b", ""]
+    return Table(title="Permits from the first on (t/b: fences of tombstones/benchmarks)", columns=columns, rows=rows)
+
+
+def life_data(life: "PermitLife") -> dict[str, Any]:
+    """A permit's life for scripts."""
+    closing = life.closing
+    return {
+        "permit": life.permit,
+        "kind": life.kind,
+        "subject": life.subject,
+        "root": life.root,
+        "generation": life.generation,
+        "tombstoneWatermark": life.tombstone_watermark,
+        "benchmarkFence": life.benchmark_fence,
+        "sequence": life.sequence,
+        "openedAt": life.opened_at,
+        "closed": None
+        if closing is None
+        else {
+            "by": closing.by,
+            "watermark": closing.watermark,
+            "sequence": closing.sequence,
+            "recordedAt": closing.recorded_at,
+        },
+    }
+
+
+def holder(life: "PermitLife") -> str:
+    """Who holds a permit, or held it."""
+    return f"alias {life.subject}" if life.kind == "publication" else f"run {life.subject}"
+
+
+def _permits(names: Sequence[str], held: Mapping[str, str]) -> str:
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    shown = ", ".join(f"{short(name)} ({held.get(name, '?')})" for name in names[:_SHOWN])
+    return f"permit{'s' if len(names) > 1 else ''} {shown}{more}"
+
+
+def _span(first: int, last: int) -> str:
+    return str(last) if first == last else f"{first}–{last}"
+
+
+def history_table(entries: "Sequence[LogEntry]") -> Table:
+    """Three lines a transition: what was asked, what came of it, by whom and when under which operation."""
+    from shardrel.gate.permit_lives import permit_lives
+
+    held = {life.permit: holder(life) for life in permit_lives(entries)}
+    rows: list[tuple[object, str]] = []
+    for entry in entries:
+        rows.append((entry.sequence, f"{entry.kind}  {what(entry)}".rstrip()))
+        came = effect(entry, held)
+        if came:
+            rows.append(("", came))
+        by = ", ".join(entry.signers) or "?"
+        rows.append(("", f"by {by} as {entry.role}, {entry.recorded_at}, operation {entry.operation_id}"))
+    return Table(columns=["", ""], rows=rows)
