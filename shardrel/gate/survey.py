@@ -83,9 +83,8 @@ class Survey:
             return Found(waiting=tuple(f"dataset:{name}" for name in others))
         live = self._live(view, kept)
         gone = self._retired(kept.retired)
-        release = {digest: version for digest, version in gone.items() if digest in listed and digest not in live}
         before = self._before(view)
-        loose = [self._loose(digest, before, release) for digest in sorted(listed - live.keys())]
+        loose = [self._loose(digest, before, gone) for digest in sorted(listed - live.keys())]
         return sort_out(view.body, kept, [one for one in loose if one is not None], self._fresh(loose))
 
     def _live(self, view: GateView, kept: Kept) -> Named:
@@ -121,26 +120,26 @@ class Survey:
             self._closures[root] = root_closure(self.store, root)
         return self._closures[root]
 
-    def _retired(self, roots: Sequence[str]) -> Named:
+    def _retired(self, roots: Sequence[str]) -> "Mapping[str, _Gone]":
         """What roots that may go lead to; a broken one leaves its objects to be found as orphans."""
-        named: Named = {}
+        gone: dict[str, _Gone] = {}
         for root in roots:
-            try:
-                named |= self._closure(root)
-            except _UNREADABLE:
-                continue
-        return named
+            for digest, version in _as_far_as_it_reads(functools.partial(self._closure, root)).items():
+                known = gone.get(digest, _Gone(None, frozenset()))
+                gone[digest] = _Gone(known.version or version, known.roots | {root})
+        return gone
 
-    def _loose(self, digest: str, before: Mapping[str, Unnamed], release: Named) -> Loose | None:
+    def _loose(self, digest: str, before: Mapping[str, Unnamed], gone: "Mapping[str, _Gone]") -> Loose | None:
         """An object that nothing retained leads to; None where it belongs to the gate, or is gone."""
-        known = before.get(digest)
+        known, released = before.get(digest), gone.get(digest)
+        roots = frozenset[str]() if released is None else released.roots
         if known is not None:
-            return Loose(digest, known.version, known.snapshot, digest in release, known.since)
-        if digest in release:
-            version = release[digest] or self._version(digest)
-            return None if version is None else Loose(digest, version, False, True, None)
+            return Loose(digest, known.version, known.snapshot, roots, known.release or bool(roots), known.since)
+        if released is not None:
+            version = released.version or self._version(digest)
+            return None if version is None else Loose(digest, version, False, roots, True, None)
         orphan = self._orphan(digest)
-        return None if orphan is None else Loose(digest, orphan.version, orphan.snapshot, False, None)
+        return None if orphan is None else Loose(digest, orphan.version, orphan.snapshot, roots, False, None)
 
     def _version(self, digest: str) -> str | None:
         stored = self.store.read(object_key(digest), max_bytes=_LARGEST)
@@ -167,6 +166,14 @@ def _as_far_as_it_reads(closure: Callable[[], Named]) -> Named:
         return closure()
     except _UNREADABLE:
         return {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """An object of roots that may go; its version where a record tells it."""
+
+    version: str | None
+    roots: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,13 +38,15 @@ class Loose:
     """An object that nothing retained leads to.
 
     Attributes:
-        release: A root that may go leads to it.
+        roots: Roots that may go and lead to it.
+        release: Whether a root leads to it that may go, or that went.
         since: Sequence of the state that an earlier plan first saw it so in.
     """
 
     digest: str
     version: str
     snapshot: bool
+    roots: frozenset[str]
     release: bool
     since: int | None
 
@@ -58,21 +60,38 @@ def sort_out(body: GateBody, kept: Kept, loose: Sequence[Loose], fresh: frozense
         loose: What nothing of that leads to, by digest.
         fresh: Snapshots that nobody had the time to publish, with what they name: they stay too.
     """
-    objects, unnamed, waiting = [], [], dict[str, None]()
+    objects: list[Condemned] = []
+    unnamed: list[Unnamed] = []
+    waiting: dict[str, None] = {}
+    broken: set[str] = set()
     for one in loose:
         held = holding(kept, since=one.since, release=one.release)
         waiting |= dict.fromkeys(held)
         if held or one.digest in fresh:
-            since = body.sequence if one.since is None else one.since
-            unnamed.append(Unnamed(digest=one.digest, version=one.version, since=since, snapshot=one.snapshot))
-        else:
+            unnamed.append(_let_be(body, one))
+        elif len(objects) < _MOST:
             objects.append(Condemned(digest=one.digest, version=one.version))
-    names, stays = {one.digest for one in objects}, {one.digest for one in unnamed}
-    candidates = body.candidates
-    # A revoked root stays known; it is named again only where something of it is left to delete.
-    roots = [
-        root for root in kept.retired if root not in stays and (candidates[root].state != "INVALID" or root in names)
-    ]
+            broken |= one.roots
     return Found(
-        objects=tuple(objects[:_MOST]), roots=tuple(roots), unnamed=tuple(unnamed[:_MOST]), waiting=tuple(waiting)
+        objects=tuple(objects),
+        roots=_leaving(body, kept, broken, {one.digest for one in unnamed}),
+        unnamed=tuple(unnamed[:_MOST]),
+        waiting=tuple(waiting),
+    )
+
+
+def _let_be(body: GateBody, one: Loose) -> Unnamed:
+    since = body.sequence if one.since is None else one.since
+    return Unnamed(digest=one.digest, version=one.version, since=since, snapshot=one.snapshot, release=one.release)
+
+
+def _leaving(body: GateBody, kept: Kept, broken: set[str], stays: set[str]) -> tuple[str, ...]:
+    """Roots that leave the state: at the latest with the first of their objects.
+
+    A revoked one stays known, and is named again only where something of it is deleted.
+    """
+    return tuple(
+        root
+        for root in kept.retired
+        if root in broken or (root not in stays and body.candidates[root].state != "INVALID")
     )

@@ -17,12 +17,14 @@ class Unnamed(Record, frozen=True, kw_only=True):
     Attributes:
         since: Sequence of the state that it was first seen so in; whoever began to write behind it did not make it.
         snapshot: Whether it is a snapshot, which its owner may be about to publish.
+        release: Whether it belonged to a root that retention let go of, so that no job is about to name it.
     """
 
     digest: DigestField
     version: ObjectVersion
     since: Positive
     snapshot: bool
+    release: bool
 
 
 class SweepPlan(Record, tag_field="schema", tag="training.shard.sweep.v1", frozen=True, kw_only=True):
