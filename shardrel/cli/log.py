@@ -1,7 +1,6 @@
 """``shardrel log``: the history of a gate, checked from its beginning; and what of it is kept elsewhere."""
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -163,9 +162,3 @@ def _data(entry: "LogEntry") -> dict[str, Any]:
         "effects": msgspec.to_builtins(entry.effects),
         "attestations": list(entry.attestations),
     }
-
-
-def _subject(request: Mapping[str, Any]) -> str:
-    """The names in a request that tell a person what it was about."""
-    names = ("alias", "run", "publication", "fence", "generation", "last", "outcome", "reason", "root")
-    return " ".join(str(request[name]) for name in names if request.get(name) is not None)
