@@ -74,12 +74,13 @@ def publish(
     digest = full_digest(snapshot)
     named = () if renames is None else read_renames(renames)
     size = SHARD_BYTES if shard_size is None else read_size(shard_size)
+    codec = read_compression(compression)
     store = the_store_to_write(settings)
     view = the_gate(settings, store)
     options = PublishOptions(
         shards=shards,
         seed=seed,
-        compression=read_compression(compression),
+        compression=codec,
         workers=workers,
         previous=None if previous is None else the_root(previous, list(view.body.candidates)),
         renames=named,
