@@ -1,5 +1,6 @@
 """What both logs name, and the members that they hit. Source: schemas/SPEC.md#fence-logs"""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ import pyarrow.types as pt
 from shardrel.canonical.sha import Bytes32
 from shardrel.digest import raw_digest
 from shardrel.records.fence import BenchmarkEntry, TombstoneEntry
+from verifier.digests import DigestSet
 from verifier.leaves import codes
 from verifier.logs import Logs
 from verifier.parts import Listed
@@ -29,8 +31,8 @@ class Selectors:
     sample_ids: Any
     sources: frozenset[str]
     source_versions: frozenset[tuple[str, str]]
-    contents: npt.NDArray[np.uint8]
-    texts: frozenset[bytes] = frozenset()
+    contents: DigestSet
+    texts: DigestSet
     shingles: tuple[Wanted, ...] = ()
 
     @property
@@ -44,9 +46,23 @@ class Selectors:
         return bool(len(self.sample_ids) or self.sources or self.source_versions or len(self.contents))
 
     @property
+    def beyond_ids(self) -> bool:
+        """Something may be named by more than sample ids, which stand in order."""
+        return bool(self.sources or self.source_versions or len(self.contents) or self.by_text)
+
+    @property
     def by_text(self) -> bool:
         """Something may be named by its text."""
-        return bool(self.texts or self.shingles)
+        return bool(len(self.texts) or self.shingles)
+
+
+NOTHING = Selectors(
+    sample_ids=pa.array([], pa.string()),
+    sources=frozenset(),
+    source_versions=frozenset(),
+    contents=DigestSet.of(()),
+    texts=DigestSet.of(()),
+)
 
 
 def tombstones(entries: Iterable[TombstoneEntry], upto: int, first: int = 1) -> Selectors:
@@ -59,7 +75,8 @@ def tombstones(entries: Iterable[TombstoneEntry], upto: int, first: int = 1) -> 
         source_versions=frozenset(
             (e.source_id or "", e.source_version) for e in sourced if e.source_version is not None
         ),
-        contents=_digest_rows(e.content_digest for e in chosen),
+        contents=_digests(e.content_digest for e in chosen),
+        texts=DigestSet.of(()),
     )
 
 
@@ -70,32 +87,41 @@ def benchmarks(entries: Iterable[BenchmarkEntry], upto: int, first: int = 1) -> 
         sample_ids=pa.array([], pa.string()),
         sources=frozenset(),
         source_versions=frozenset(),
-        contents=_digest_rows(e.content_digest for e in chosen),
+        contents=_digests(e.content_digest for e in chosen),
         # A text that equals the one of an entry with shingles has all of these.
-        texts=frozenset(raw_digest(e.text_digest) for e in chosen if e.text_digest is not None and e.shingles is None),
+        texts=_digests(e.text_digest for e in chosen if e.shingles is None),
         shingles=wanted(e.shingles for e in chosen if e.shingles is not None),
     )
 
 
-def _digest_rows(digests: Iterable[str | None]) -> npt.NDArray[np.uint8]:
-    return _digest_array({raw_digest(digest) for digest in digests if digest is not None})
+def either(one: Selectors, other: Selectors) -> Selectors:
+    """What any of the two names; no more than one of them has shingles."""
+    return Selectors(
+        sample_ids=pa.concat_arrays([one.sample_ids, other.sample_ids]).unique().sort(),
+        sources=one.sources | other.sources,
+        source_versions=one.source_versions | other.source_versions,
+        contents=one.contents | other.contents,
+        texts=one.texts | other.texts,
+        shingles=one.shingles or other.shingles,
+    )
 
 
-def _digest_array(digests: Iterable[bytes]) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(b"".join(sorted(digests)), np.uint8).reshape(-1, 32)
+def _digests(digests: Iterable[str | None]) -> DigestSet:
+    return DigestSet.of(raw_digest(digest) for digest in digests if digest is not None)
 
 
 def tuple_hits(selectors: Selectors, ids: Any, source: Any, version: Any, content: Bytes32) -> Mask:
     """Members that a selector names by sample id, by source (and version) or by content digest."""
     hits = np.zeros(len(ids), bool)
     if len(selectors.sample_ids):
-        hits |= pc.is_in(ids, value_set=selectors.sample_ids).to_numpy(zero_copy_only=False)
+        wanted = _within(selectors.sample_ids, ids)
+        hits |= pc.is_in(ids, value_set=wanted).to_numpy(zero_copy_only=False)
     if selectors.sources:
         hits |= _in(source, selectors.sources)
-    for source_id, source_version in sorted(selectors.source_versions):
-        hits |= _in(source, {source_id}) & _in(version, {source_version})
+    if selectors.source_versions:
+        hits |= _pairs(source, version, selectors.source_versions)
     if len(selectors.contents):
-        hits |= _content_in(content, selectors.contents)
+        hits |= selectors.contents.holds(content)
     return hits
 
 
@@ -134,23 +160,47 @@ def _column_hits(selectors: Selectors, column: Any) -> Mask:
     rows = normal_rows(column)
     for width in selectors.shingles:
         hits[rows_sharing(rows, width)] = True
-    if selectors.texts:
+    if len(selectors.texts):
         digests, known = text_digests(rows, len(column))
-        hits |= _content_in(digests, _digest_array(selectors.texts)) & known
+        hits |= selectors.texts.holds(digests) & known
     return hits
 
 
-def _in(values: Any, wanted: frozenset[str] | set[str]) -> Mask:
+def _in(values: Any, wanted: Iterable[str]) -> Mask:
     chosen = pa.array(sorted(wanted), pa.string())
     folded = pt.is_dictionary(values.type)
     found: Mask = pc.is_in(values.dictionary if folded else values, value_set=chosen).to_numpy(zero_copy_only=False)
     return np.asarray(found[codes(values)] if folded else found, np.bool_)
 
 
-def _content_in(content: Bytes32, wanted: npt.NDArray[np.uint8]) -> Mask:
-    heads, own = (np.ascontiguousarray(rows[:, :8]).view(np.uint64).ravel() for rows in (wanted, content))
-    near = np.isin(own, heads)
-    exact = {row.tobytes() for row in wanted}
-    for row in np.flatnonzero(near):
-        near[row] = content[row].tobytes() in exact
-    return near
+def _within(wanted: Any, ids: Any) -> Any:
+    """Those of the ascending sample ids that are not beyond the least and the greatest of some ids."""
+    if not len(ids):
+        return wanted[:0]
+    ends = pc.min_max(ids)
+    first = bisect_left(wanted, ends["min"].as_py(), key=_text)
+    return wanted[first : bisect_right(wanted, ends["max"].as_py(), key=_text)]
+
+
+def _text(value: Any) -> str:
+    return str(value.as_py())
+
+
+def _pairs(source: Any, version: Any, wanted: frozenset[tuple[str, str]]) -> Mask:
+    """Rows whose source and version are one of the pairs; each pair that occurs is looked at once."""
+    hits = np.zeros(len(source), bool)
+    near = np.flatnonzero(_in(source, {name for name, _ in wanted}))
+    if not len(near):
+        return hits
+    sources, versions = (_folded(values.take(pa.array(near))) for values in (source, version))
+    kinds, kind = np.unique(
+        codes(sources).astype(np.int64) * len(versions.dictionary) + codes(versions), return_inverse=True
+    )
+    names, numbers = sources.dictionary.to_pylist(), versions.dictionary.to_pylist()
+    pairs = (divmod(one, len(numbers)) for one in kinds.tolist())
+    hits[near] = np.fromiter(((names[a], numbers[b]) in wanted for a, b in pairs), bool, len(kinds))[kind]
+    return hits
+
+
+def _folded(values: Any) -> Any:
+    return values if pt.is_dictionary(values.type) else values.dictionary_encode()

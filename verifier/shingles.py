@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from shardrel.digest import Domain, u64
 from shardrel.records.fence import Shingles
+from verifier.digests import DigestSet
 from verifier.screens import U32, screens_of, word_numbers
 from verifier.words import BORDER, Bytes, Places, pieces, words_of
 
@@ -27,9 +28,8 @@ class Wanted:
     Attributes:
         screens: Each once, ascending.
         near: By the first bits of a screen, whether any of the screens begins with them.
-        heads: First 8 bytes of each digest, ascending.
-        digests: (n, 32), each once, ascending.
-        alone: Whether an entry asks for no more than this one digest.
+        digests: Of all entries.
+        alone: By the number of a digest, whether an entry asks for no more than this one.
         owners, first_owner: Numbers of the entries that ask for more, digest after digest; where each begins.
         least: How many distinct digests each entry asks for, by its number.
     """
@@ -37,8 +37,7 @@ class Wanted:
     words: int
     screens: U32
     near: npt.NDArray[np.bool_]
-    heads: npt.NDArray[np.uint64]
-    digests: npt.NDArray[np.uint8]
+    digests: DigestSet
     alone: npt.NDArray[np.bool_]
     owners: Places
     first_owner: Places
@@ -72,8 +71,7 @@ def _of_width(words: int, entries: Sequence[Shingles]) -> Wanted:
         words=words,
         screens=screens,
         near=_table(screens),
-        heads=columns[fresh, 0],
-        digests=columns[fresh].astype(">u8").view(np.uint8).reshape(-1, _DIGEST),
+        digests=DigestSet(columns[fresh].astype(">u8").view(np.uint8).reshape(-1, _DIGEST)),
         alone=alone,
         owners=owner[counted],
         first_owner=np.searchsorted(number[counted], np.arange(len(alone) + 1)),
@@ -92,7 +90,7 @@ def rows_sharing(rows: Bytes, shingles: Wanted) -> Places:
     """Numbers of the rows, of normalised texts, that share enough shingles with one entry."""
     matches = [_matches(row, piece, shingles) for row, piece in pieces(rows, shingles.words - 1)]
     # A shingle counts once in a row, however often it is there.
-    pairs = np.divmod(np.unique(np.concatenate(matches)), len(shingles.heads))
+    pairs = np.divmod(np.unique(np.concatenate(matches)), len(shingles.digests))
     found = np.stack(pairs, axis=1)
     enough = found[shingles.alone[found[:, 1]], 0]
     return np.unique(np.concatenate([enough, *_counted(found, shingles)]))
@@ -112,9 +110,10 @@ def _matches(row: int, piece: Bytes, shingles: Wanted) -> Places:
     own = np.searchsorted(borders, starts[near])
     inside = own == np.searchsorted(borders, starts[last])
     near, last, own = near[inside], last[inside], own[inside]
-    numbers = _numbers(_digests(piece.tobytes(), starts[near], (starts + lengths)[last], shingles.words), shingles)
+    digests = _digests(piece.tobytes(), starts[near], (starts + lengths)[last], shingles.words)
+    numbers = shingles.digests.numbers(digests)
     known = numbers >= 0
-    return np.unique((own[known] + row) * len(shingles.heads) + numbers[known])
+    return np.unique((own[known] + row) * len(shingles.digests) + numbers[known])
 
 
 def _screened(screens: U32, shingles: Wanted) -> Places:
@@ -143,22 +142,6 @@ def _digests(data: bytes, starts: Places, stops: Places, words: int) -> npt.NDAr
         found.append(one.digest())
         before = shingle
     return np.frombuffer(b"".join(found), np.uint8).reshape(-1, _DIGEST)
-
-
-def _numbers(digests: npt.NDArray[np.uint8], shingles: Wanted) -> Places:
-    """Which of the entries' digests each is, -1 for none: by its first 64 bits, then by all of them."""
-    heads = np.ascontiguousarray(digests[:, :8]).view(">u8").ravel().astype(np.uint64)
-    numbers, found = np.searchsorted(shingles.heads, heads), np.full(len(heads), -1, np.int64)
-    open_ones = np.arange(len(heads))
-    while len(open_ones):
-        open_ones = open_ones[numbers[open_ones] < len(shingles.heads)]
-        open_ones = open_ones[shingles.heads[numbers[open_ones]] == heads[open_ones]]
-        same = (shingles.digests[numbers[open_ones]] == digests[open_ones]).all(axis=1)
-        found[open_ones[same]] = numbers[open_ones[same]]
-        # Another digest with the same first 64 bits may follow.
-        open_ones = open_ones[~same]
-        numbers[open_ones] += 1
-    return found
 
 
 def _counted(found: Places, shingles: Wanted) -> Iterator[Places]:

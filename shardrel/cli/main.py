@@ -8,6 +8,7 @@ import typer
 
 from shardrel.cli import (
     admit,
+    affected,
     approve,
     check_proof,
     checkpoint,
@@ -80,6 +81,7 @@ _VERBS: dict[str, _Verb] = {
     "admit": admit.admit,
     "rollback": rollback.rollback,
     "fence": fence.fence,
+    "affected": affected.affected,
     "revoke": revoke.revoke,
     "gc": gc.gc,
     "status": status.status,

@@ -158,6 +158,23 @@ def test_fence_status_and_log(shardrel: Command, root: str) -> None:
     assert shardrel.code("log", "--against", "before.json") == "gate.history-broken"
 
 
+def test_affected_by_tombstones_and_benchmarks(shardrel: Command, root: str) -> None:
+    shardrel("admit", root, "--alias", "prod")
+    shardrel("run", "start", "--alias", "prod", "--run-id", "job")
+    Path("tombstones.jsonl").write_text('{"sequence": 9, "sampleId": "t3"}\n')
+    Path("benchmarks.jsonl").write_text(
+        '{"sequence": 1, "benchmark": "exam", "text": "And so: TEXT, number 4!", "words": 3}\n'
+    )
+    found = shardrel("affected", "--tombstones", "tombstones.jsonl", "--benchmarks", "benchmarks.jsonl")
+    assert found["roots"] == [{"root": root, "state": "ADMITTED", "members": 2, "complete": True}]
+    assert found["aliases"] == [{"alias": "prod", "generation": 1, "root": root}]
+    assert found["runs"] == [{"run": "job", "state": "open", "root": root}]
+    assert (found["checkpoints"], found["unreadable"], found["gone"]) == ([], [], [])
+    alone = shardrel("affected", "--tombstones", "tombstones.jsonl")
+    assert (alone["roots"][0]["members"], alone["read"], alone["passedOver"], alone["known"]) == (1, 1, 0, 1)
+    assert shardrel.code("affected", status=2) == "input.invalid"
+
+
 def test_the_log_is_exported_and_held_against_what_was_kept(shardrel: Command) -> None:
     shardrel("init")
     first = shardrel("log", "--export", "kept")["export"]
