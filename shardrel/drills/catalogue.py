@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from shardrel.drills import gates, jobs, members, objects, publications
+from shardrel.drills import anchors, gates, jobs, members, objects, publications
 from shardrel.drills.drill import Drill
 from shardrel.errors import ErrorCode, InvalidInputError
 
 ALL = "all"
 DRILLS: tuple[Drill, ...] = (
-    *objects.DRILLS, *members.DRILLS, *publications.DRILLS, *gates.DRILLS, *jobs.DRILLS
+    *objects.DRILLS, *members.DRILLS, *publications.DRILLS, *gates.DRILLS, *anchors.DRILLS, *jobs.DRILLS
 )  # fmt: skip
 
 

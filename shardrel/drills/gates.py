@@ -1,13 +1,12 @@
 """Drills about the one mutable object: races, lost answers, and states put back."""
 
-from shardrel.canonical import json
 from shardrel.drills.drill import NOTHING, Codes, Drill, refusal
 from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.drills.scratch import ALIAS, FENCE_STEP, RECORDS, Scene, Scratch, deletions, records_table
 from shardrel.errors import ErrorCode
 from shardrel.gate import fence
 from shardrel.gate.evidence import gather
-from shardrel.gate.log import must_hold, read_entries
+from shardrel.gate.log import read_entries
 from shardrel.gate.register import submit
 from shardrel.records.transition import Admit, Assume
 from shardrel.store.layout import gate_key
@@ -89,20 +88,6 @@ def _frozen(scratch: Scratch) -> Codes:
     return [refusal(lambda: scene.behind(freezing).admit(a, expect=1))]
 
 
-def _put_back(scratch: Scratch) -> Codes:
-    """The gate's state of before is written over the state of now; a log that was kept elsewhere tells."""
-    scene, _ = scratch.released("gate-rollback")
-    key = gate_key(scene.dataset)
-    old = scene.store.read(key, max_bytes=json.MAX_RECORD_BYTES)
-    scene.admit(_vouched(scene))
-    kept = _history(scene)
-    now = scene.store.read(key, max_bytes=json.MAX_RECORD_BYTES)
-    assert old is not None
-    assert now is not None
-    scene.store.swap(key, old.data, now.token)
-    return [refusal(lambda: must_hold(_history(scene), kept))]
-
-
 DRILLS = (
     Drill(
         name="lost-acknowledgement",
@@ -148,14 +133,5 @@ DRILLS = (
         expected=ErrorCode.GATE_GENERATION,
         section="operations",
         conduct=_frozen,
-    ),
-    Drill(
-        name="gate-rollback",
-        about="A holder of raw write credentials puts an older gate state back.",
-        fault="The state object is overwritten with its earlier bytes; the history is held against a kept log.",
-        attack="rollback of the register",
-        expected=ErrorCode.GATE_HISTORY,
-        section="gate-state",
-        conduct=_put_back,
     ),
 )

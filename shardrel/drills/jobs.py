@@ -1,5 +1,8 @@
 """Drills about training jobs: ranks, recovery, checkpoints. None of them needs torch."""
 
+import threading
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from shardrel.canonical import json
@@ -26,6 +29,7 @@ from shardrel.train.pin import PinnedRun, TrainPlan
 _PLAN = TrainPlan(columns=("text",), global_batch=4)
 # Long enough for the ranks that do come, whatever else the machine has to do.
 _BARRIER_SECONDS = 3.0
+_LONGEST_SECONDS = 20.0
 
 
 def _joined(scene: Scene, group: Group, run: str) -> PinnedRun:
@@ -64,6 +68,35 @@ def _mirrored(scratch: Scratch) -> Codes:
         )
 
     return _failed([*run_ranks(2, part)])
+
+
+def _slow(scratch: Scratch) -> Codes:
+    """One of two ranks gets its shards so slowly that it is not through when the other one has waited enough."""
+    scene, root = scratch.released("slow-retrieval")
+    scene.start_run("run-slow")
+    given_up = threading.Event()
+    slow = [
+        Rule(operation="read", prefix=object_key(shard.digest), fault=Fault.HOOK, times=None, hook=_waits(given_up))
+        for shard in scene.release(root).shards
+    ]
+
+    def part(group: Group) -> PinnedRun | None:
+        if group.rank == 1:
+            _joined(scene.behind(FaultyStore(scene.store, slow)), group, "run-slow")
+            return None
+        try:
+            return _joined(scene, group, "run-slow")
+        finally:
+            given_up.set()
+
+    return _failed(run_ranks(2, part, timeout=_BARRIER_SECONDS)[:1])
+
+
+def _waits(event: threading.Event) -> Callable[[str], None]:
+    def hook(_: str) -> None:
+        event.wait(_LONGEST_SECONDS)
+
+    return hook
 
 
 class _Resolver:
@@ -180,6 +213,15 @@ DRILLS = (
         expected=ErrorCode.RUN_TIMEOUT,
         section="runs",
         conduct=_missing_rank,
+    ),
+    Drill(
+        name="slow-retrieval",
+        about="A host gets its data so slowly that its job never begins.",
+        fault="One of two ranks is still reading its shards when the other one has waited for it long enough.",
+        attack="slow retrieval (TUF)",
+        expected=ErrorCode.RUN_TIMEOUT,
+        section="runs",
+        conduct=_slow,
     ),
     Drill(
         name="recovery-rereads-alias",

@@ -165,7 +165,9 @@ GUARDS: list[tuple[str, str, Any]] = [
     ("name-reuse-after-retention", "publisher.publish.end_publication", ended_whatever_the_pin),
     ("deletion-during-run", "shardrel.gate.transitions.fences.close_permits", nothing_closed),
     ("fast-forward", "shardrel.drills.scratch.FENCE_STEP", 1000),
-    ("gate-rollback", "shardrel.drills.gates.must_hold", lambda digests, saved: None),
+    ("gate-rollback", "shardrel.drills.anchors.must_extend", lambda *_: None),
+    ("gate-replaced", "shardrel.drills.anchors.must_extend", lambda *_: None),
+    ("indefinite-freeze", "shardrel.drills.anchors.must_extend", lambda *_: None),
     ("recovery-rereads-alias", "shardrel.train.admission.agree", agreed_on_anything),
     ("old-cache", "shardrel.data.cache.digest_of", lambda data: Anything()),
 ]
