@@ -62,7 +62,7 @@ def ranges(
 
     def one(number: int) -> Range:
         records = by_range[number]
-        members = _members_of(staged, records)
+        members = members_of(staged, records)
         order = canonical_order(members)
         if as_span(order) is None:
             members, records = members.take(order), records.take(order)
@@ -109,7 +109,8 @@ def _group(numbers: Records, groups: int) -> list[Records]:
     return list(np.split(order, np.cumsum(np.bincount(numbers, minlength=groups))[:-1]))
 
 
-def _members_of(staged: Staged, records: Records) -> Members:
+def members_of(staged: Staged, records: Records) -> Members:
+    """Tuple fields of records, by growing or ordered record numbers."""
     parts = [_some(staged.members(piece), rows) for piece, rows in rows_by_piece(staged, records)]
     return concat(parts) if parts else _none()
 

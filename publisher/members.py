@@ -3,7 +3,7 @@
 Source: schemas/SPEC.md#snapshot
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from publisher.located import at_row, in_file
 from publisher.mapping import Mapping, payload_schema
@@ -20,7 +21,7 @@ from shardrel.canonical.rows import ContentDigests, RowEncoder
 from shardrel.canonical.schema import physical_schema, to_physical, unify
 from shardrel.digest import Digest
 from shardrel.errors import ErrorCode, InvalidInputError
-from shardrel.membership.columns import Members
+from shardrel.membership.columns import Members, plain
 from shardrel.records.schema import RecordSchema
 from shardrel.sources import BATCH_BYTES, SourceFile, SourcePath, list_files, open_source
 from shardrel.sources.jsonl import JsonlSource, common_schema
@@ -111,6 +112,18 @@ class MemberReader:
         hashed = map(self._hashed, reads) if pool is None else in_order(pool, self._hashed, reads, _AHEAD)
         # A version by rule waits until its whole file is hashed; the records of the next batches are, meanwhile.
         return map(self._versioned, hashed)
+
+    def places(self, sample_ids: Collection[str]) -> Iterator[tuple[str, int, int]]:
+        """Where these records lie: sample id, index of the file, row in it; nothing but ids is encoded.
+
+        Raises:
+            InvalidInputError: As ``batches``.
+        """
+        wanted = pa.array(sorted(sample_ids), pa.string())
+        for index, first_row, batch in self._read(BATCH_BYTES):
+            ids = plain(self._fields(index, first_row, batch)[0])
+            for at in np.flatnonzero(pc.is_in(ids, value_set=wanted).to_numpy(zero_copy_only=False)):
+                yield ids[int(at)].as_py(), index, first_row + int(at)
 
     @property
     def num_rows(self) -> int | None:

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from publisher.declared import Declared, read_declared
 from publisher.evolution import attest, compare_with_previous
 from publisher.mapping import Mapping
 from publisher.members import MemberBatch, MemberReader, read_members
+from publisher.misfits import misfits, other_columns, told
 from publisher.named import Selectors, named_members
 from publisher.options import PublishOptions, PublishResult
 from publisher.parallel import in_order, threads
@@ -23,7 +24,15 @@ from publisher.root import content_digest
 from publisher.stage import Prepared, Staged, stage
 from publisher.write import Progress, write
 from shardrel.digest import Digest
-from shardrel.errors import ErrorCode, InvalidInputError, RefusedError
+from shardrel.errors import (
+    ErrorCode,
+    FormatError,
+    IntegrityError,
+    InvalidInputError,
+    NotFoundError,
+    RefusedError,
+    TrustError,
+)
 from shardrel.gate.attestations import attach
 from shardrel.gate.call import Call
 from shardrel.gate.publication import begin_publication, end_publication
@@ -34,6 +43,10 @@ from shardrel.store.objects import put_record
 from shardrel.store.port import Store
 from shardrel.trust.key_encryption import Unlocked
 from shardrel.trust.signer import Signer
+
+# What a plain re-run would meet again. A store that does not answer, an unknown outcome, a lost race and a killed
+# process are not of this kind.
+_FINAL = (InvalidInputError, RefusedError, IntegrityError, FormatError, NotFoundError, TrustError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +86,8 @@ def publish(
         world: Key, clock and progress.
 
     Raises:
-        RefusedError: ``source.snapshot-mismatch`` with the counts ``missing``, ``extra`` and ``changed``.
+        RefusedError: ``source.snapshot-mismatch`` with the counts ``missing``, ``extra`` and ``changed``, and
+            where the first few of each are.
         InvalidInputError: ``input.no-records`` when nothing is left; and what reading the sources raises.
         ShardrelError: What the store and the gate raise.
 
@@ -148,7 +162,7 @@ def _make(
         # 3. Read the records, and leave out what the logs name.
         staged, excluded = _read(reader.batches(pool), declared, fences, options, Path(folder), pool)
         # 4. Put the members into canonical order, and compare them with the snapshot.
-        ordered = _compare(staged, declared, fences, pool)
+        ordered = _compare(staged, declared, fences, reader, pool)
         # 5. Write shards and member index, and make the root manifest of them.
         release, already_present = write(store, staged, ordered, declared, options, pool, world.progress)
         files = [(file.relative, digest) for file, digest in zip(reader.files, digests.result(), strict=True)]
@@ -159,13 +173,14 @@ def _make(
 def _pinned(store: Store, dataset: str, publication: str, snapshot: str, world: World) -> Iterator[int]:
     """Hold the pin, by the sequence at which it began.
 
-    A refusal, which another run would meet again, drops the one that this run made.
+    What another run would meet again ends the publication, whichever run began it. Anything else leaves the pin to the
+    run that goes on.
     """
     pinned = begin_publication(store, dataset, publication, snapshot, _call(world))
     try:
         yield pinned.sequence
-    except (InvalidInputError, RefusedError):
-        if not pinned.resumed:
+    except _FINAL:
+        with suppress(NotFoundError):  # another process of this publication was refused first
             end_publication(store, dataset, publication, None, _call(world), pin=pinned.sequence)
         raise
 
@@ -180,7 +195,11 @@ def _open(sources: Sequence[str], declared: Declared) -> MemberReader:
     mapping = Mapping(columns=snapshot.columns, token_column=snapshot.token_column, text_columns=snapshot.text_columns)
     reader = read_members(sources, mapping)
     if reader.record_schema != declared.record_schema:
-        raise RefusedError(ErrorCode.SOURCE_MISMATCH, "the source has other columns than the snapshot declares")
+        raise RefusedError(
+            ErrorCode.SOURCE_MISMATCH,
+            "the source has other columns than the snapshot declares",
+            columns=other_columns(declared.record_schema, reader.record_schema),
+        )
     return reader
 
 
@@ -206,7 +225,9 @@ def _read(
     return staged, excluded
 
 
-def _compare(staged: Staged, declared: Declared, fences: Selectors, pool: Executor) -> tuple[Range, ...]:
+def _compare(
+    staged: Staged, declared: Declared, fences: Selectors, reader: MemberReader, pool: Executor
+) -> tuple[Range, ...]:
     def due(part: int) -> Members:
         members = declared.members(part)
         named = named_members(members, fences)
@@ -221,6 +242,7 @@ def _compare(staged: Staged, declared: Declared, fences: Selectors, pool: Execut
             missing=total.missing,
             extra=total.extra,
             changed=total.changed,
+            **told(misfits(staged, ordered, due), reader),
         )
     if not staged.records:
         raise InvalidInputError(ErrorCode.INPUT_NO_RECORDS, "nothing is left to publish: a release has a record")

@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 
 from shardrel.membership.columns import Members, plain, same_strings, unequal
 
+Positions = npt.NDArray[np.int64]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
@@ -30,22 +32,39 @@ class Difference:
         return bool(self.missing or self.extra or self.changed)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apart:
+    """Positions of members: of the declared ones that are missing, of the found ones that are extra or changed."""
+
+    missing: Positions
+    extra: Positions
+    changed: Positions
+
+
 def difference(declared: Members, found: Members) -> Difference:
-    """Compare the members of one range of sample ids.
+    """Compare the members of one range of sample ids; arguments as of ``apart``."""
+    if _same(declared, found):
+        return Difference()
+    where = apart(declared, found)
+    return Difference(missing=len(where.missing), extra=len(where.extra), changed=len(where.changed))
+
+
+def apart(declared: Members, found: Members) -> Apart:
+    """Where the members of one range of sample ids differ.
 
     Args:
         declared: Of the snapshot, sample ids unique and growing.
         found: Of the source, in canonical order; a repeated sample id is an extra member.
     """
-    if _same(declared, found):
-        return Difference()
     place = pc.index_in(plain(found.sample_ids), plain(declared.sample_ids))
-    known = np.asarray(pc.is_valid(place).to_numpy(zero_copy_only=False), np.bool_)
+    known = np.flatnonzero(pc.is_valid(place).to_numpy(zero_copy_only=False))
     at = place.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
     seen, first = np.unique(at, return_index=True)
-    changed = _changed(declared.take(seen), found.filter(known).take(first))
-    return Difference(
-        missing=len(declared) - len(seen), extra=len(found) - len(seen), changed=int(np.count_nonzero(changed))
+    matched = known.take(first)
+    return Apart(
+        missing=np.setdiff1d(np.arange(len(declared)), seen),
+        extra=np.setdiff1d(np.arange(len(found)), matched),
+        changed=matched[_changed(declared.take(seen), found.take(matched))],
     )
 
 

@@ -18,9 +18,7 @@ from shardrel.canonical.text import text_digest
 from shardrel.digest import Domain, domain_hash, raw_digest, u64
 from shardrel.drills.recording_store import RecordingStore
 from shardrel.errors import ErrorCode, InvalidInputError, NotFoundError, RefusedError
-from shardrel.gate.call import Call
 from shardrel.gate.fences import FenceSelectors, selectors
-from shardrel.gate.publication import begin_publication
 from shardrel.gate.view import read_gate
 from shardrel.membership.merkle import MerkleStream, ordered_root
 from shardrel.records.descriptor import Descriptor
@@ -33,7 +31,7 @@ from shardrel.store.objects import get, get_record
 from shardrel.trust.envelope import unseal
 from shardrel.trust.statement import read_statement
 from tests.support.benchmark_texts import named_texts, text_entry
-from tests.support.publishing import ID_COLUMNS, NOW, Publishing, records_table, write_source
+from tests.support.publishing import ID_COLUMNS, Publishing, records_table, write_source
 
 RESERVED = ["_shardrel_sample_id", "_shardrel_source_id", "_shardrel_source_version", "_shardrel_split"]
 
@@ -225,26 +223,6 @@ def test_a_source_that_differs_from_its_snapshot_writes_nothing(
         assert b"payloadType" in stored.data
     body = read_gate(dataset.store, dataset.dataset).body
     assert (body.candidates, body.publications) == ({}, {})
-
-
-def test_a_refusal_keeps_the_pin_of_an_interrupted_run(dataset: Publishing, source: Path) -> None:
-    snapshot = dataset.snapshot(source)
-    write_source(source, records_table(499))
-    options = PublishOptions(shards=2)
-    call = Call(signers=[dataset.keys["publisher"]], recorded_at=NOW, operation_id=None, pending=None)
-    begin_publication(dataset.store, dataset.dataset, options.publication(snapshot), snapshot, call)
-    with pytest.raises(RefusedError):
-        dataset.publish(snapshot, source, options=options)
-    assert set(read_gate(dataset.store, dataset.dataset).body.publications) == {options.publication(snapshot)}
-
-
-def test_another_schema_is_refused(dataset: Publishing, source: Path) -> None:
-    snapshot = dataset.snapshot(source)
-    table = records_table(500)
-    write_source(source, table.set_column(5, "score", table["score"].cast(pa.float32())))
-    with pytest.raises(RefusedError) as caught:
-        dataset.publish(snapshot, source)
-    assert caught.value.code == ErrorCode.SOURCE_MISMATCH
 
 
 def test_a_snapshot_that_is_not_there_is_not_found(dataset: Publishing, source: Path) -> None:
