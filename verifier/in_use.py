@@ -3,6 +3,7 @@
 from shardrel.gate.view import GateView
 from shardrel.records.gate import GateBody
 from shardrel.store.port import Store
+from shardrel.trust.keys import key_id
 from verifier.logs import Target, fences_of, read_logs, staged_targets
 from verifier.recheck import last_passed, recheck_fences
 from verifier.verify import VerifyResult, World
@@ -38,7 +39,7 @@ def check_ahead(store: Store, root: str, gate: GateView, *, staged: bool, world:
     """
     done: list[VerifyResult] = []
     for target in [fences_of(gate.body), *(staged_targets(gate.body) if staged else ())]:
-        if _reached(store, root, gate, target):
+        if _reached(store, root, gate, target, world):
             continue
         done.append(recheck_fences(store, root, gate, world=world, target=target))
         if target == fences_of(gate.body) and done[-1].report.verdict == "FAILED":
@@ -46,5 +47,6 @@ def check_ahead(store: Store, root: str, gate: GateView, *, staged: bool, world:
     return done
 
 
-def _reached(store: Store, root: str, gate: GateView, target: Target) -> bool:
-    return last_passed(store, root, gate, read_logs(store, target)) == target.watermarks
+def _reached(store: Store, root: str, gate: GateView, target: Target, world: World) -> bool:
+    logs, signer = read_logs(store, target), key_id(world.signer.public)
+    return last_passed(store, root, gate, logs, signer).watermarks == target.watermarks

@@ -1,8 +1,9 @@
 """recheck: only what the fence logs took in since a root last passed. Source: schemas/SPEC.md#verification"""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -12,13 +13,17 @@ from shardrel.canonical import json
 from shardrel.digest import parse_digest
 from shardrel.errors import ErrorCode, IntegrityError, RefusedError
 from shardrel.gate.evidence import gather
+from shardrel.gate.facts import SeenReport
 from shardrel.gate.view import GateView
+from shardrel.records.gate import GateBody
 from shardrel.records.release import Release
 from shardrel.records.report import Report
 from shardrel.records.schema import RecordSchema
 from shardrel.records.snapshot import Snapshot
 from shardrel.store.objects import get_by_digest, get_record
 from shardrel.store.port import Store
+from shardrel.trust.keys import key_id
+from shardrel.trust.policy import is_met
 from verifier import fences
 from verifier.encryption import open_snapshot
 from verifier.logs import Logs, Target, fences_of, read_logs
@@ -45,13 +50,16 @@ def recheck_fences(
     Args:
         target: Another end than the gate's fences: what is staged behind one.
 
+    Returns:
+        The report that reaches the target; one that was there before where nothing came behind it.
+
     Raises:
         RefusedError: ``gate.not-verified`` when no trusted report of this root passed in full;
             ``encryption.reader``, ``encryption.key``, ``encryption.key-version`` when the caller has no key for it.
         NotFoundError, IntegrityError, FormatError: The root or its snapshot is not what it was; verify in full.
         UnavailableError: The store does not answer; nothing is signed.
 
-    Effects: two envelopes about the root, report first.
+    Effects: two envelopes about the root, report first; none where there is nothing new.
     """
     started, tally = world.now(), Tally()
     release = json.decode(get_by_digest(store, parse_digest(root)), Release)
@@ -59,7 +67,10 @@ def recheck_fences(
     # 1. The entries, and where the last PASSED chain of reports over them ends.
     target = target or fences_of(gate.body)
     logs = read_logs(store, target)
-    after = last_passed(store, root, gate, logs)
+    last = last_passed(store, root, gate, logs, key_id(world.signer.public))
+    if last.watermarks == target.watermarks:
+        return VerifyResult(report=last.seen.report, report_digest=last.seen.envelope, summary_digest=None)
+    after = last.watermarks
     # 2. Those since, and those that the publisher left out.
     tombstones = fences.tombstones(logs.tombstones, json.MAX_INTEGER, first=after[0] + 1)
     benchmarks = fences.benchmarks(logs.benchmarks, json.MAX_INTEGER, first=after[1] + 1)
@@ -80,31 +91,58 @@ def recheck_fences(
     return sign(store, report, gate, world.signer)
 
 
-def last_passed(store: Store, root: str, gate: GateView, logs: Logs) -> Position:
-    """The furthest watermarks (tombstones, benchmarks) of these logs that PASSED reports over them reach.
+@dataclass(frozen=True, slots=True)
+class Last:
+    """How far PASSED reports reach (tombstones, benchmarks), and the one that reaches it."""
+
+    watermarks: Position
+    seen: SeenReport
+
+
+def last_passed(store: Store, root: str, gate: GateView, logs: Logs, signer: str) -> Last:
+    """The furthest place in these logs that PASSED reports over them reach.
+
+    A report counts that is of the verifier itself, or of as many verifiers as the policy asks for: what another one
+    says alone is for this one to say too.
 
     Raises:
         RefusedError: ``gate.not-verified``.
     """
     body = gate.body
-    reports = [seen.report for seen in gather(store, root, gate.policy).reports]
     candidate = body.candidates.get(root)
     since = candidate.sequence if candidate is not None and candidate.state == "INVALID" else 0
-    ours = [
-        report
-        for report in reports
-        if (report.root, report.dataset, report.gate_id) == (root, body.dataset, body.gate_id) and _passed(report)
-    ]
-    reached = {_end(r, (0, 0), logs) for r in ours if r.kind == "full" and r.gate_sequence >= since} - {None}
-    deltas = [report for report in ours if report.kind == "delta"]
-    while more := {_end(d, at, logs) for at in reached if at is not None for d in deltas} - reached - {None}:
+    said = [seen for seen in gather(store, root, gate.policy).reports if _about(seen.report, root, body)]
+    ours = [seen for seen in said if signer in seen.key_ids or _is_met(seen, said, gate)]
+    reached: dict[Position, SeenReport] = {}
+    for seen in ours:
+        at = _end(seen.report, (0, 0), logs)
+        if seen.report.kind == "full" and seen.report.gate_sequence >= since and at is not None:
+            reached.setdefault(at, seen)
+    deltas = [seen for seen in ours if seen.report.kind == "delta"]
+    while more := {
+        end: seen for at in reached for seen in deltas if (end := _end(seen.report, at, logs)) and end not in reached
+    }:
         reached |= more
-    ends = [at for at in reached if at is not None]
-    if not ends:
+    if not reached:
         raise RefusedError(
             ErrorCode.GATE_NOT_VERIFIED, "no full report of this root passed; verify it in full", root=root
         )
-    return max(ends, key=lambda at: (sum(at), at))
+    furthest = max(reached, key=lambda at: (sum(at), at))
+    return Last(furthest, reached[furthest])
+
+
+def _about(report: Report, root: str, body: GateBody) -> bool:
+    return (report.root, report.dataset, report.gate_id) == (root, body.dataset, body.gate_id) and _passed(report)
+
+
+def _is_met(seen: SeenReport, said: Sequence[SeenReport], gate: GateView) -> bool:
+    """Whether enough verifiers said the same of the same entries."""
+
+    def same(one: Report) -> object:
+        return one.kind, one.tombstones, one.benchmarks
+
+    keys = [other.key_ids for other in said if same(other.report) == same(seen.report)]
+    return is_met(gate.policy.roles.verifier, frozenset[str]().union(*keys))
 
 
 def _passed(report: Report) -> bool:

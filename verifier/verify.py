@@ -70,12 +70,13 @@ class VerifyResult:
 
     Attributes:
         report_digest: Of the envelope that holds the report.
-        summary_digest: Of the envelope that holds the SLSA verification summary.
+        summary_digest: Of the envelope that holds the SLSA verification summary; None for a report that was there
+            before, behind which nothing is new.
     """
 
     report: Report
     report_digest: str
-    summary_digest: str
+    summary_digest: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

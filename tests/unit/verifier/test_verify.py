@@ -1,5 +1,6 @@
 """verify and its short form on whole releases: fences, empty shards, more parts, signatures, faults of the store."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,17 @@ from shardrel.gate.attestations import list_envelopes, read_envelope
 from shardrel.gate.call import Call
 from shardrel.gate.fence import advance
 from shardrel.gate.fences import FenceSelectors
+from shardrel.gate.policy import set_policy
 from shardrel.gate.view import GateView, read_gate
 from shardrel.records.fence import BenchmarkEntry, TombstoneEntry
 from shardrel.records.gate import FenceKind
+from shardrel.records.policy import Role
 from shardrel.records.report import REPORT_PREDICATE, STATEMENT_PAYLOAD, SUMMARY_PREDICATE, Report
 from shardrel.store.memory import MemoryStore
 from shardrel.store.objects import put_record
 from shardrel.trust.envelope import unseal
 from shardrel.trust.statement import read_statement
+from tests.support import gates
 from tests.support.benchmark_texts import text_entry
 from tests.support.publishing import NOW, Publishing, records_table, write_source
 from tests.support.release_builder import Built, a_release, a_world, codes
@@ -176,6 +180,45 @@ def test_a_recheck_begins_where_the_last_report_ended() -> None:
     two = recheck_fences(built.store, built.root, gate_of(built), world=a_world(built.made)).report
     assert (two.tombstones.first, two.tombstones.last, two.benchmarks.first) == (3, 3, 0)
     assert (one.verdict, two.verdict) == ("PASSED", "FAILED")
+
+
+def test_a_recheck_of_nothing_new_signs_nothing() -> None:
+    built = a_release()
+    full = built.verified(built.root)
+    for _ in range(2):
+        again = recheck_fences(built.store, built.root, gate_of(built), world=a_world(built.made))
+        assert (again.report_digest, again.summary_digest) == (full.report_digest, None)
+    fence(built, "tombstones", tombstone(1, sample_id="nobody"))
+    delta = recheck_fences(built.store, built.root, gate_of(built), world=a_world(built.made))
+    envelopes = list(built.store.list("attestations/"))
+    again = recheck_fences(built.store, built.root, gate_of(built), world=a_world(built.made))
+    assert (again.report, again.report_digest) == (delta.report, delta.report_digest)
+    assert list(built.store.list("attestations/")) == envelopes
+
+
+def test_each_of_two_verifiers_that_the_policy_asks_for_says_it_itself() -> None:
+    built = a_release()
+    made = built.made
+    made.keys["second"] = gates.key("second-verifier")
+    both = Role(keys=(made.keys["verifier"].public, made.keys["second"].public), threshold=2)
+    policy = gate_of(built).policy
+    set_policy(
+        built.store,
+        made.dataset,
+        replace(policy, roles=replace(policy.roles, verifier=both)),
+        Call(signers=[made.keys["admin"]], recorded_at=gates.NOW, operation_id=None, pending=None),
+    )
+    worlds = [dataclasses.replace(a_world(made), signer=made.keys[name]) for name in ("verifier", "second")]
+    for world in worlds:
+        verify_release(built.store, built.root, gate_of(built), world=world)
+    fence(built, "tombstones", tombstone(1, sample_id="nobody"))
+    ranges = []
+    for world in worlds:
+        done = recheck_fences(built.store, built.root, gate_of(built), world=world)
+        assert done.summary_digest is not None
+        ranges.append((done.report.tombstones.first, done.report.tombstones.last))
+    assert ranges == [(1, 1), (1, 1)]
+    assert recheck_fences(built.store, built.root, gate_of(built), world=worlds[0]).summary_digest is None
 
 
 def test_a_recheck_needs_a_full_report_that_passed() -> None:
