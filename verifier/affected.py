@@ -3,7 +3,6 @@
 Nothing is judged and nothing is signed. Releases share parts and shards; each is read once.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from verifier.fences import Selectors
 from verifier.logs import Logs, fences_of, read_logs
 from verifier.parts import read_snapshot_part
 from verifier.pool import in_order
-from verifier.shard import Scan, examine
+from verifier.shard import Scan, screen
 from verifier.structure import FlawError
 from verifier.users import Users, known_roots, users_of
 
@@ -166,7 +165,8 @@ def _open_all(search: _Search, states: dict[str, str | None], logs: Logs) -> lis
 
 
 def _open(search: _Search, root: str, release: Release, left_out: tuple[Selectors, Selectors]) -> _Opened:
-    search.unlocked.check(release.encryption)
+    if search.selectors.by_text:
+        search.unlocked.check(release.encryption)
     snapshot = get_record(search.store, release.objects.snapshot, Snapshot)
     search.unlocked.check(snapshot.encryption)
     snapshot, key = open_snapshot(snapshot, search.unlocked)
@@ -180,16 +180,9 @@ def _search_parts(search: _Search, opened: Sequence[_Opened]) -> None:
         for part in one.snapshot.parts:
             shared.setdefault(part.object.digest, _Shared(part, lower, one.parts_key)).users.append(one)
             lower = part.last_sample_id
-    wanted = [] if search.selectors.beyond_ids else search.selectors.sample_ids.to_pylist()
-    near = [one for one in shared.values() if search.selectors.beyond_ids or _in_range(wanted, one)]
+    near = [one for one in shared.values() if fences.in_range(search.selectors, one.lower, one.part.last_sample_id)]
     search.passed_over = len(shared) - len(near)
     _each(search, near, lambda one: _look(search, one), lambda one: [user.root for user in one.users])
-
-
-def _in_range(wanted: list[str], shared: _Shared) -> bool:
-    """Whether any of the ascending sample ids may be in a part."""
-    at = 0 if shared.lower is None else bisect_right(wanted, shared.lower)
-    return at < len(wanted) and (shared.part.last_sample_id is None or wanted[at] <= shared.part.last_sample_id)
 
 
 def _look(search: _Search, shared: _Shared) -> Counts:
@@ -233,7 +226,7 @@ def _scan(search: _Search, opened: _Opened, shard: Shard) -> int:
         benchmarks=search.selectors,
         unlocked=search.unlocked,
     )
-    spots = examine(scan, shard).spots
+    spots = screen(scan, shard)
     for spot in spots:
         if spot.code not in _HITS:
             raise FlawError(spot.code, spot.detail or "the shard is not what the root says")

@@ -106,6 +106,15 @@ def either(one: Selectors, other: Selectors) -> Selectors:
     )
 
 
+def in_range(selectors: Selectors, lower: str | None, last: str | None) -> bool:
+    """Whether selectors may name a member whose sample id is above ``lower`` and not above ``last``; None is no bound."""
+    if selectors.beyond_ids:
+        return True
+    ids = selectors.sample_ids
+    at = 0 if lower is None else bisect_right(ids, lower, key=_text)
+    return at < len(ids) and (last is None or _text(ids[at]) <= last)
+
+
 def _digests(digests: Iterable[str | None]) -> DigestSet:
     return DigestSet.of(raw_digest(digest) for digest in digests if digest is not None)
 

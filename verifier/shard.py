@@ -118,6 +118,28 @@ def examine(scan: Scan, shard: Shard) -> Examined:
     return _finished(scan, shard, seen)
 
 
+def screen(scan: Scan, shard: Shard) -> list[Spot]:
+    """The hits of one shard and no more: for bytes about which everything else was said before.
+
+    Raises:
+        UnavailableError: The store does not answer.
+    """
+    seen = _Seen()
+    contents = len(scan.tombstones.contents) + len(scan.benchmarks.contents)
+    try:
+        for batch in _decoded(scan, shard, seen):
+            ids, context = _members(batch)
+            payload = batch.select(range(_TUPLE_COLUMNS, batch.num_columns))
+            if not all(valid_text(payload.column(i)) for i in scan.text_columns):
+                raise FlawError(ErrorCode.RECORD_UTF8, "a text is not valid UTF-8")
+            content = _digested(scan, seen, payload) if contents else np.empty((0, 32), np.uint8)
+            seen.spots += _hits(scan, shard, seen.rows, batch, (ids, context, content))
+            seen.rows += len(ids)
+    except FlawError as flaw:
+        return [*seen.spots, Spot(code=flaw.code, subject=shard.id, detail=flaw.detail)]
+    return seen.spots
+
+
 def _decoded(scan: Scan, shard: Shard, seen: _Seen) -> Iterator[pa.RecordBatch]:
     lock = shard_lock(scan.release, shard, scan.unlocked)
     if shard.size > MAX_STORED or shard.logical_bytes > MAX_LOGICAL or shard.records > MAX_RECORDS:

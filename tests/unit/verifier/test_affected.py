@@ -10,6 +10,7 @@ from shardrel.errors import ErrorCode
 from shardrel.gate.fence import advance
 from shardrel.gate.revoke import revoke
 from shardrel.gate.runs import cancel, finish, start
+from shardrel.gate.view import read_gate
 from shardrel.records.release import Release
 from shardrel.records.snapshot import Snapshot
 from shardrel.store.layout import object_key
@@ -17,6 +18,7 @@ from shardrel.store.memory import MemoryStore
 from shardrel.store.objects import get_by_digest, get_record
 from shardrel.trust.key_encryption import Unlocked
 from tests.support.benchmark_texts import text_entry
+from tests.support.encrypted import an_encrypted_release
 from tests.support.publishing import records_table
 from tests.support.retained import Retained, retained
 from tests.unit.gate.test_gc_checkpoints import checkpoint_of
@@ -168,6 +170,21 @@ def test_what_roots_share_is_read_once(scene: Retained) -> None:
     assert again == scene.roots[2]
     assert ask(scene, deleted(sample_id="zzz")).read == 0
     assert ask(scene, deleted(sample_id="zzz")).passed_over == 3
+
+
+def test_an_encrypted_release_needs_its_key_where_texts_are_asked_for() -> None:
+    built = an_encrypted_release()
+    named = fences.benchmarks([text_entry(1, max(built.shard_table(0)["text"].to_pylist(), key=len), words=3)], 1)
+    view = read_gate(built.store, built.made.dataset)
+    asked = {}
+    for keys in ((), (built.key,)):
+        asked[len(keys)] = find_affected(
+            built.store, view, named, unlocked=Unlocked(keys), workers=1, progress=lambda done, total: None
+        )
+    plain = next(root for root in view.body.candidates if root != built.root)
+    assert (list(asked[0].roots), asked[0].unreadable) == ([plain], {built.root: ErrorCode.ENCRYPTION_READER.value})
+    assert asked[1].roots == dict.fromkeys(sorted([plain, built.root]), asked[0].roots[plain])
+    assert asked[1].unreadable == {}
 
 
 def spoil(store: Any, digest: str, damage: str) -> None:
