@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shardrel.cli.access import full_digest, the_root, the_store
+from shardrel.cli.decryption import Decrypt, unlocked
 from shardrel.cli.output import Result
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import the_gate
@@ -27,16 +28,16 @@ def prove(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Where to; default proof-ROOT-ID.json in this folder.")
     ] = None,
+    decrypt: Decrypt = None,
 ) -> Result:
     """Prove that a sample is in a release, is not in it, or is in it more than once: in a file for anybody."""
     from shardrel.proofs.prove import proof_bytes, prove
     from shardrel.proofs.reading import stored_reading
-    from shardrel.trust.key_encryption import Unlocked
 
     store = the_store(settings)
     whole = len(root.removeprefix("sha256:")) >= 64
     digest = full_digest(root) if whole else the_root(root, list(the_gate(settings, store).body.candidates))
-    proof = prove(store, digest, sample_id, stored_reading(store, Unlocked()))
+    proof = prove(store, digest, sample_id, stored_reading(store, unlocked(decrypt)))
     path = out or Path(_file_name(digest, sample_id))
     data = proof_bytes(proof)
     _write(path, data)

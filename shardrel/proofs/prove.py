@@ -53,6 +53,7 @@ def prove(store: Store, root: str, sample_id: str, reading: Reading) -> Proof:
     )
     first, last = made.index.range_of(sample_id)
     lower, upper = max(first - 1, 0), min(last + 1, made.index.count)
+    _check_ids(made.index, sample_id, (lower, first, last, upper))
     nodes = range_nodes(
         lower, upper, made.index.count, [raw_digest(one) for one in index.block_roots], made.index.leaves
     )
@@ -117,6 +118,14 @@ def _check_counts(index: MemberIndex, release: Release) -> None:
         or len(index.block_roots) != blocks
     ):
         raise IntegrityError(ErrorCode.MEMBER_INDEX, "the member index does not add up to the release")
+
+
+def _check_ids(index: IndexList, sample_id: str, places: tuple[int, int, int, int]) -> None:
+    """An index that is not in order finds a wrong place; nothing is proved of it."""
+    lower, first, last, upper = places
+    below, own, above = (index.sample_ids(*ends) for ends in ((lower, first), (first, last), (last, upper)))
+    if first > last or any(one != sample_id for one in own) or not (below < [sample_id] < (above or [sample_id + "x"])):
+        raise IntegrityError(ErrorCode.MEMBER_INDEX, "the member index is not in order")
 
 
 def _check_root(release: Release, first: int, leaves: Bytes32, nodes: list[bytes]) -> None:

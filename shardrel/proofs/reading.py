@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 from shardrel.canonical.rows import RowEncoder
 from shardrel.data.shards import shard_descriptor
 from shardrel.digest import to_digest
-from shardrel.errors import ErrorCode, IntegrityError
-from shardrel.membership.columns import combined
+from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
+from shardrel.membership.columns import FIELDS, combined
 from shardrel.records.proof import ProvenMember
 from shardrel.records.release import Release, Shard
 from shardrel.records.schema import RecordSchema
@@ -26,6 +26,10 @@ from shardrel.trust.sealed_parts import PartsKey
 
 MAX_PART_BYTES = 64 * 1024 * 1024
 MAX_PART_RECORDS = 262_144
+Columns = dict[str, Any]
+_STRINGS = dict.fromkeys(FIELDS, pa.string())
+_DECLARED: Columns = {**_STRINGS, "content_digest": pa.binary(32)}
+_INDEXED: Columns = {"sample_id": pa.string(), "leaf": pa.binary(32), "shard": pa.uint32(), "row": pa.uint32()}
 _TUPLE_COLUMNS = ("_shardrel_sample_id", "_shardrel_source_id", "_shardrel_source_version", "_shardrel_split")
 
 
@@ -65,8 +69,8 @@ def stored_reading(store: Store, unlocked: Unlocked) -> Reading:
         unlocked: Keys of what is encrypted.
     """
     return Reading(
-        snapshot=lambda snapshot: _part_list(store, snapshot.parts, snapshot_key(snapshot, unlocked)),
-        index=lambda index, release: _part_list(store, index.parts, index_key(release, unlocked)),
+        snapshot=lambda snapshot: _part_list(store, snapshot.parts, _DECLARED, snapshot_key(snapshot, unlocked)),
+        index=lambda index, release: _part_list(store, index.parts, _INDEXED, index_key(release, unlocked)),
         shard=lambda release, shard: _open_shard(store, shard, shard_lock(release, shard, unlocked)),
     )
 
@@ -85,16 +89,19 @@ def stored_member(store: Store, release: Release, place: tuple[int, int], readin
     """The member that lies in a shard's row, its content digest computed anew.
 
     Raises:
-        IntegrityError: ``member-index.mismatch`` where there is no such row; storage and Parquet codes.
+        IntegrityError: ``member-index.mismatch`` where there is no such row; ``record.schema-mismatch``; storage and
+            Parquet codes.
     """
     number, row = place
     if number >= len(release.shards):
         raise IntegrityError(ErrorCode.MEMBER_INDEX, "the member index names a shard that the release does not have")
     record = _record(reading.shard(release, release.shards[number]), row)
-    payload = record.drop_columns(list(_TUPLE_COLUMNS))
     encoder = RowEncoder(get_record(store, release.objects.record_schema, RecordSchema))
-    content = encoder.content_digests(payload).digests[0].tobytes()
-    _, source, version, split = (record.column(name)[0].as_py() for name in _TUPLE_COLUMNS)
+    try:
+        content = encoder.content_digests(record.drop_columns(list(_TUPLE_COLUMNS))).digests[0].tobytes()
+        _, source, version, split = (str(record.column(name)[0]) for name in _TUPLE_COLUMNS)
+    except (KeyError, InvalidInputError) as err:
+        raise IntegrityError(ErrorCode.RECORD_SCHEMA, "a record of a shard does not fit the record schema") from err
     return ProvenMember(source_id=source, source_version=version, content_digest=to_digest(content), split=split)
 
 
@@ -118,22 +125,27 @@ def _record(file: Any, row: int) -> Any:
     raise IntegrityError(ErrorCode.MEMBER_INDEX, "the member index names a row that the shard does not have")
 
 
-def _part_list(store: Store, parts: tuple[Part, ...], key: PartsKey | None) -> PartList:
+def _part_list(store: Store, parts: tuple[Part, ...], columns: Columns, key: PartsKey | None) -> PartList:
     return PartList(
         parts=parts if key is None else key.opened(parts),
         # The neighbours of a member mostly are in its own part.
-        read=lru_cache(maxsize=2)(lambda part: _read_part(store, part, key)),
+        read=lru_cache(maxsize=2)(lambda part: _read_part(store, part, columns, key)),
     )
 
 
-def _read_part(store: Store, part: Part, key: PartsKey | None) -> Any:
+def _read_part(store: Store, part: Part, columns: Columns, key: PartsKey | None) -> Any:
     if part.object.size > MAX_PART_BYTES or part.records > MAX_PART_RECORDS:
         raise IntegrityError(ErrorCode.MEMBER_INDEX, "a part is larger than a part may be")
     lock = None if key is None else (key.data_key, key.aad_prefix(part.last_sample_id or ""))
     file = _opened(get(store, part.object), lock)
     if file.metadata.num_rows != part.records:
         raise IntegrityError(ErrorCode.MEMBER_INDEX, "a part holds another number of members than it says")
-    return _decoded(file.read)
+    table = _decoded(file.read)
+    if dict(zip(table.schema.names, table.schema.types, strict=True)) != columns or any(
+        column.null_count for column in table.columns
+    ):
+        raise IntegrityError(ErrorCode.MEMBER_INDEX, "a part has other columns than a part has")
+    return table
 
 
 def _open_shard(store: Store, shard: Shard, lock: ShardLock | None) -> Any:
@@ -155,7 +167,10 @@ def _opened(data: bytes, lock: tuple[DataKey, bytes] | None) -> Any:
 
 
 def _decoded(read: Callable[[], Any]) -> Any:
+    """A table of which every text is valid UTF-8."""
     try:
-        return read()
+        table = read()
+        table.validate(full=True)
+        return table
     except (pa.ArrowException, OSError, ValueError) as err:
         raise IntegrityError(ErrorCode.PARQUET_STRUCTURE, "an object of the release does not decode") from err

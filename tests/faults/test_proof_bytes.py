@@ -4,6 +4,7 @@ import pytest
 
 from shardrel.canonical import json
 from shardrel.errors import ShardrelError
+from tests.support import plain_check
 from tests.support.proofs import a_manifest, root_of, slow_proof, sorted_rows
 from verifier.proof import check_proof
 
@@ -24,13 +25,16 @@ def refused(data: bytes) -> bool:
 @pytest.mark.parametrize("name", PROOFS)
 def test_the_proofs_hold_as_they_are(name: str) -> None:
     assert check_proof(PROOFS[name], ROOT).sample_id == name
+    assert plain_check.holds(PROOFS[name], ROOT)
 
 
 @pytest.mark.parametrize("name", PROOFS)
 def test_a_flipped_bit_in_any_byte_is_refused(name: str) -> None:
     data = PROOFS[name]
     for at in range(len(data)):
-        assert refused(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :]), at
+        changed = data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :]
+        assert refused(changed), at
+        assert not plain_check.holds(changed, ROOT), at
 
 
 @pytest.mark.slow
