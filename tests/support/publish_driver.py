@@ -1,6 +1,6 @@
 """Publishes in a process of its own that kills itself after so many store operations.
 
-Usage: publish_driver.py STORE KEY SNAPSHOT SOURCE BEFORE|AFTER K
+Usage: publish_driver.py STORE KEY SNAPSHOT SOURCE BEFORE|AFTER K [KEK]
 """
 
 import os
@@ -15,6 +15,7 @@ from publisher.publish import World, publish
 from shardrel.gate.fences import FenceSelectors
 from shardrel.store.local import LocalStore
 from shardrel.store.port import CreateOutcome, ObjectKey, Store, Stored, SwapOutcome, Token
+from shardrel.trust.key_files import load_key_file
 from shardrel.trust.keys import from_pem
 
 
@@ -62,13 +63,13 @@ class DyingStore:
 
 def main() -> None:
     """Publish with two shards a worker, so that there is something to lose."""
-    store, key, snapshot, source, when, k = sys.argv[1:]
+    store, key, snapshot, source, when, k, *encrypt = sys.argv[1:]
     dying = DyingStore(LocalStore(store), int(k), after=when == "after")
     signer = from_pem("publisher", Path(key).read_bytes())
     world = World(signer=signer, now=lambda: "2026-01-31T12:00:00Z", progress=lambda done, total: None)
-    result = publish(
-        dying, snapshot, [source], PublishOptions(shards=4, workers=2), fences=FenceSelectors(), world=world
-    )
+    kek = load_key_file(Path(encrypt[0])) if encrypt else None
+    options = PublishOptions(shards=4, workers=2, encrypt=kek, encrypt_index=kek is not None)
+    result = publish(dying, snapshot, [source], options, fences=FenceSelectors(), world=world)
     print(result.root)
 
 
