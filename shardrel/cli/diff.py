@@ -12,6 +12,7 @@ import typer
 from shardrel.cli.access import the_root, the_store
 from shardrel.cli.arguments import Root
 from shardrel.cli.changes import changes_table, in_short
+from shardrel.cli.decryption import Decrypt, unlocked
 from shardrel.cli.output import Result, Table, meter
 from shardrel.cli.settings import Settings
 from shardrel.errors import ErrorCode, InvalidInputError
@@ -31,19 +32,21 @@ def diff(
     to_file: Annotated[
         Path | None, typer.Option("--list", metavar="FILE", help="Write every member that differs, a JSON line each.")
     ] = None,
+    decrypt: Decrypt = None,
 ) -> Result:
-    """Show what changed from one release to another: members by split, shards, record schema."""
-    from shardrel.data.diff import Difference, compare_members, members_of, plain_parts
+    """Show what changed between two releases: members by split, shards, record schema."""
+    from shardrel.data.diff import Difference, compare_members, members_of
+    from shardrel.proofs.reading import stored_reading
 
     store = the_store(settings)
     roots = [the_root(text, _known(settings, store)) for text in (old, new)]
     before, after = (_release(store, root) for root in roots)
-    read = plain_parts(store)
+    reading = stored_reading(store, unlocked(decrypt))
     found = Difference()
     shown: list[dict[str, Any]] = []
     total = before.totals.records + after.totals.records
     with meter("diff", quiet=settings.as_json) as progress, _lines_to(to_file) as write:
-        for step in compare_members(members_of(store, before, read), members_of(store, after, read)):
+        for step in compare_members(members_of(store, before, reading), members_of(store, after, reading)):
             found.add(step)
             shown += islice(members(step), limit - len(shown))
             for member in members(step) if to_file else ():

@@ -98,13 +98,13 @@ def lives_table(lives: "Sequence[PermitLife]") -> Table:
             short(life.permit),
             holder(life),
             short(life.root),
-            f"{life.sequence} at {life.tombstone_watermark}/{life.benchmark_fence}",
+            f"transition {life.sequence} at {life.tombstone_watermark}/{life.benchmark_fence}",
             "open" if life.closing is None else f"closed by {why_closed(life.closing)}",
         )
         for life in lives
     ]
-    columns = ["permit", "of", "root", "opened at t/b", ""]
-    return Table(title="Permits from the first on (t/b: fences of tombstones/benchmarks)", columns=columns, rows=rows)
+    columns = ["permit", "of", "root", "opened", ""]
+    return Table(title="Permits, at fences of tombstones/benchmarks", columns=columns, rows=rows)
 
 
 def life_data(life: "PermitLife") -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _span(first: int, last: int) -> str:
     return str(last) if first == last else f"{first}–{last}"
 
 
-def history_table(entries: "Sequence[LogEntry]") -> Table:
+def history_table(entries: "Sequence[LogEntry]", title: str | None = None) -> Table:
     """Three lines a transition: what was asked, what came of it, by whom and when under which operation."""
     from shardrel.gate.permit_lives import permit_lives
 
@@ -159,4 +159,4 @@ def history_table(entries: "Sequence[LogEntry]") -> Table:
             rows.append(("", came))
         by = ", ".join(entry.signers) or "?"
         rows.append(("", f"by {by} as {entry.role}, {entry.recorded_at}, operation {entry.operation_id}"))
-    return Table(columns=["", ""], rows=rows)
+    return Table(title=title, columns=["", ""], rows=rows)

@@ -4,19 +4,18 @@ A release holds the members that its member index names; what they are stands in
 everything is one pass in bounded memory. It says what two roots declare: verify them to know that it is so.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from shardrel.data.aligned import KEY, aligned
 from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.records.release import Release
 from shardrel.records.snapshot import MemberIndex, Part, Snapshot
-from shardrel.store.objects import get, get_record
+from shardrel.store.objects import get_record
 from shardrel.store.port import Store
 
 FIELDS = {
@@ -24,7 +23,24 @@ FIELDS = {
 }  # fmt: skip
 _COLUMNS = [KEY, *FIELDS.values()]
 _SHAPE = pa.schema([(name, pa.binary(32) if name == FIELDS["content"] else pa.string()) for name in _COLUMNS])
-ReadPart = Callable[[Part, list[str]], Any]
+
+
+class Parts(Protocol):
+    """The parts of a snapshot or of a member index, and how one is read as a table."""
+
+    @property
+    def parts(self) -> Sequence[Part]: ...
+    @property
+    def read(self) -> Callable[[Part], Any]: ...
+
+
+class Reading(Protocol):
+    """How the parts of a release are opened, plain or encrypted."""
+
+    @property
+    def snapshot(self) -> Callable[[Snapshot], Parts]: ...
+    @property
+    def index(self) -> Callable[[MemberIndex, Release], Parts]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,23 +104,13 @@ class Difference:
         return self.splits.setdefault(name, SplitDifference())
 
 
-def plain_parts(store: Store) -> ReadPart:
-    """Parts that lie in the store as they are."""
-
-    def read(part: Part, columns: list[str]) -> Any:
-        data = get(store, part.object)
-        try:
-            return pq.read_table(pa.BufferReader(data), columns=columns, page_checksum_verification=True)
-        except (pa.ArrowException, OSError, KeyError, ValueError) as err:
-            raise IntegrityError(
-                ErrorCode.SNAPSHOT_INVALID, "a part is no table of members", digest=part.object.digest
-            ) from err
-
-    return read
-
-
-def members_of(store: Store, release: Release, read: ReadPart) -> Iterator[Any]:
+def members_of(store: Store, release: Release, reading: Reading) -> Iterator[Any]:
     """The tuple fields of a release's members, table by table in the order of their sample ids.
+
+    Args:
+        store: Where the release is.
+        release: Its manifest.
+        reading: How parts are opened.
 
     Raises:
         IntegrityError: ``member-index.mismatch`` where the index holds a member that the snapshot does not declare;
@@ -112,10 +118,9 @@ def members_of(store: Store, release: Release, read: ReadPart) -> Iterator[Any]:
     """
     snapshot = get_record(store, release.objects.snapshot, Snapshot)
     index = get_record(store, release.objects.member_index, MemberIndex)
-    declared = (read(part, _COLUMNS) for part in snapshot.parts)
-    indexed = (read(part, [KEY]) for part in index.parts)
+    declared, indexed = reading.snapshot(snapshot), reading.index(index, release)
     records = 0
-    for members, named in aligned(declared, indexed):
+    for members, named in aligned(map(declared.read, declared.parts), map(indexed.read, indexed.parts)):
         if members is None or named is None:
             continue
         kept = members.filter(pc.is_in(members.column(KEY), value_set=named.column(KEY)))

@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from shardrel.data.aligned import aligned
-from shardrel.data.diff import FIELDS, Difference, compare_members, members_of, plain_parts
+from shardrel.data.diff import FIELDS, Difference, compare_members, members_of
 from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.gate.fences import FenceSelectors
+from shardrel.proofs.reading import stored_reading
 from shardrel.records.snapshot import Snapshot
 from shardrel.store.memory import MemoryStore
 from shardrel.store.objects import get_record, put_record
+from shardrel.trust.key_encryption import Unlocked
 from tests.support.publishing import Publishing, records_table, write_source
 from tests.support.release_builder import a_release
 
@@ -99,9 +101,9 @@ def test_a_release_holds_what_its_index_names_and_no_more(tmp_path: Path) -> Non
     gone = frozenset(records_table(40).column("id").to_pylist()[:3])
     first = made.release(made.publish(snapshot, source).root)
     second = made.release(made.publish(snapshot, source, fences=FenceSelectors(sample_ids=gone)).root)
-    read = plain_parts(made.store)
+    reading = stored_reading(made.store, Unlocked())
     found = Difference()
-    for step in compare_members(members_of(made.store, first, read), members_of(made.store, second, read)):
+    for step in compare_members(members_of(made.store, first, reading), members_of(made.store, second, reading)):
         found.add(step)
     assert (found.added, found.removed, found.changed, found.unchanged) == (0, 3, 0, 37)
 
@@ -114,12 +116,10 @@ def test_a_release_whose_index_is_not_one_of_its_snapshot_is_refused() -> None:
     release = replace(built.release, objects=replace(built.release.objects, snapshot=described))
     assert get_record(built.store, described, Snapshot).parts == (part,)
     with pytest.raises(IntegrityError) as caught:
-        list(members_of(built.store, release, plain_parts(built.store)))
+        list(members_of(built.store, release, stored_reading(built.store, Unlocked())))
     assert caught.value.code == ErrorCode.MEMBER_INDEX
 
 
 def _without_first(built: Any, snapshot: Snapshot) -> Any:
-    table = plain_parts(built.store)(
-        snapshot.parts[0], ["sample_id", "source_id", "source_version", "split", "content_digest"]
-    )
-    return built._part(table.slice(1)).object
+    declared = stored_reading(built.store, Unlocked()).snapshot(snapshot)
+    return built._part(declared.read(snapshot.parts[0]).slice(1)).object
