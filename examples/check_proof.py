@@ -40,7 +40,7 @@ def facts(proof: dict[str, Any], root: str) -> str:
     need(set(proof) == FIELDS and proof["schema"] == "training.shard.proof.v1", "this is no proof")
     release, members, left, right = (proof[name] for name in ("release", "members", "left", "right"))
     need("sha256:" + hashlib.sha256(canonical(release)).hexdigest() == root, "it is about another release")
-    need(type(proof["first"]) is int and type(proof["count"]) is int, "this is no proof")
+    need([type(proof[name]) for name in ("first", "count", "members", "nodes")] == [int, int, list, list], "no proof")
     need(proof["count"] == len(members), "it shows another number of members than it says")
     need(left is None or sample_of(left) < sample_of(proof), "the left neighbour is not below the sample id")
     need(right is None or sample_of(right) > sample_of(proof), "the right neighbour is not above the sample id")
@@ -80,8 +80,8 @@ def tree(first: int, leaves: list[bytes], nodes: list[bytes], lower: int, upper:
 
 
 def sample_of(shown: dict[str, Any]) -> bytes:
+    need(0 < len(shown["sampleId"]) <= 1024, "this can be no sample id")
     sample_id: bytes = shown["sampleId"].encode()
-    need(0 < len(sample_id) <= 1024, "a sample id has 1 to 1,024 bytes")
     return sample_id
 
 
@@ -122,7 +122,7 @@ def hashed(kind: str, *parts: bytes) -> bytes:
 
 
 def raw(digest: str) -> bytes:
-    need(len(digest) == 71 and digest.startswith("sha256:") and digest == digest.lower(), "this is no digest")
+    need(len(digest) == 71 and digest.startswith("sha256:") and set(digest[7:]) <= set("0123456789abcdef"), "no digest")
     return bytes.fromhex(digest[7:])
 
 

@@ -1,6 +1,7 @@
 """What is wrong with a proof is said by its code. Proofs here are made by the definitions, without our builder."""
 
-from collections.abc import Callable
+import json as plain_json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -167,6 +168,31 @@ def test_bytes_that_are_no_proof_are_refused() -> None:
         with pytest.raises(ShardrelError) as caught:
             check_proof(given, ROOT)
         assert caught.value.code in {expected, ErrorCode.FORMAT_NOT_A_RECORD}
+
+
+def changed_shapes(value: Any) -> Iterator[Any]:
+    """The value with any one thing inside of it replaced by a thing of another kind, taken out, or added."""
+    yield from (other for other in (None, True, 0, 1.5, "x", [], {}, [value], {"x": value}) if other != value)
+    if isinstance(value, dict):
+        yield {**value, "x": None}
+        yield {"": 0, **value}
+        for key in value:
+            yield {name: one for name, one in value.items() if name != key}
+            # Of the manifest, a change anywhere is a change of its digest.
+            if key != "release":
+                yield from ({**value, key: other} for other in changed_shapes(value[key]))
+    if isinstance(value, list):
+        yield {one: None for one in value if isinstance(one, str)}
+        for at, one in enumerate(value):
+            yield from ([*value[:at], other, *value[at + 1 :]] for other in changed_shapes(one))
+
+
+@pytest.mark.parametrize("proof", [ONE, THREE, NONE, BEFORE, BEHIND])
+def test_a_proof_of_another_shape_is_refused(proof: Proof) -> None:
+    for value in changed_shapes(plain_json.loads(json.encode(proof))):
+        data = plain_json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+        assert refusal(data, ROOT, None) is not None
+        assert not plain_check.holds(data, ROOT)
 
 
 def test_the_digest_is_of_the_manifest_as_it_is_stored() -> None:
