@@ -3,8 +3,10 @@
 The only module that asks KMS about data keys. Source: schemas/SPEC.md#encryption
 """
 
+import logging
 import re
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +22,18 @@ _CONFIG = Config(connect_timeout=10, read_timeout=30, retries={"total_max_attemp
 # The service's words for "not made by this key, for this context".
 _REFUSED = frozenset(("InvalidCiphertextException", "IncorrectKeyException"))
 _DENIED = frozenset(("AccessDeniedException", "DisabledException", "KMSInvalidStateException"))
+
+
+_ASKING: ContextVar[bool] = ContextVar("_ASKING", default=False)
+
+
+def _tells_no_key(record: logging.LogRecord) -> bool:
+    return not _ASKING.get()
+
+
+# At level DEBUG botocore logs what it sends and what it receives, data keys included.
+for _name in ("botocore.endpoint", "botocore.parsers"):
+    logging.getLogger(_name).addFilter(_tells_no_key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +77,7 @@ class KmsKey:
         return bytes(self._asked(lambda: self.client.decrypt(**ask), binding)["Plaintext"])
 
     def _asked(self, ask: Callable[[], Any], binding: Mapping[str, str]) -> Any:
+        asking = _ASKING.set(True)
         try:
             return ask()
         except ClientError as err:
@@ -72,6 +87,8 @@ class KmsKey:
             raise UnavailableError(
                 ErrorCode.STORE_UNAVAILABLE, "the KMS does not answer", reason=type(err).__name__
             ) from None
+        finally:
+            _ASKING.reset(asking)
 
     def _translated(self, err: ClientError, binding: Mapping[str, str]) -> ShardrelError:
         reason = str(err.response.get("Error", {}).get("Code", "unknown"))
