@@ -4,7 +4,7 @@ The only module that knows boto3. The client never retries on its own: a hidden 
 write that landed into one that was refused.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from botocore.parsers import ResponseParserError
 from shardrel import clock
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
 from shardrel.store.s3_answers import NO_CREDENTIALS, Answer, Meaning, interpret
+from shardrel.store.s3_bodies import BROKE_OFF, BodyError, Pace, read_body
 
 _NOT_SENT = (botocore.EndpointConnectionError, botocore.ConnectTimeoutError, botocore.ProxyConnectionError)
 _NO_ANSWER = (botocore.HTTPClientError, botocore.ConnectionError, botocore.IncompleteReadError, ResponseParserError)
@@ -40,6 +41,8 @@ class S3Settings:
         attempts: How often one request is sent at most, within one call.
         first_pause: Seconds before the second attempt; doubled each time, up to ``longest_pause``.
         patience: Seconds after which one request is not sent again, however many attempts are left.
+        read_timeout: Seconds that an answer, or the next bytes of a body, may take.
+        least_rate: Bytes a second that a body has to come at on average, once it took longer than ``read_timeout``.
         quoted_tokens: Whether ETags are sent in quotes, as the standard says; some servers want them bare.
         multipart_from: Digest-addressed objects of so many bytes or more are sent in parts.
         part_bytes: Size of a part; S3 allows none below 5 MiB but the last.
@@ -51,6 +54,7 @@ class S3Settings:
     patience: float = 90.0
     connect_timeout: float = 10.0
     read_timeout: float = 60.0
+    least_rate: int = 64 << 10
     connections: int = 64
     quoted_tokens: bool = True
     multipart_from: int = 64 << 20
@@ -130,16 +134,19 @@ class S3Requests:
         if isinstance(reply, Answer):
             return reply
         length, body = reply.get("ContentLength"), reply["Body"]
+        pace = Pace(grace=self.settings.read_timeout, least_rate=self.settings.least_rate)
         try:
             if length is not None and length > max_bytes:
                 raise _too_large(length, max_bytes)
-            data = body.read() if length is not None else b"".join(_bounded(body, max_bytes + 1))
-        except _NO_ANSWER:
-            return Answer(meaning=Meaning.SILENT, status=200, code="BodyBrokeOff")
+            data = read_body(body, max_bytes + 1, pace)
+        except BodyError as err:
+            return Answer(meaning=Meaning.SILENT, status=200, code=str(err))
         finally:
             body.close()
         if len(data) > max_bytes:
             raise _too_large(len(data), max_bytes)
+        if length is not None and len(data) != length:
+            return Answer(meaning=Meaning.SILENT, status=200, code=BROKE_OFF)
         return reply, data
 
 
@@ -170,12 +177,6 @@ def connect(endpoint_url: str | None, settings: S3Settings) -> Any:
             "the AWS configuration or the endpoint URL of the store is not valid",
             kind=type(err).__name__,
         ) from err
-
-
-def _bounded(body: Any, limit: int) -> Iterator[bytes]:
-    while limit > 0 and (piece := body.read(min(limit, 1 << 20))):
-        limit -= len(piece)
-        yield piece
 
 
 def _too_large(size: int, limit: int) -> IntegrityError:
