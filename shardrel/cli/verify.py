@@ -1,5 +1,6 @@
 """``shardrel verify``: the independent verification, and what follows from a FAILED one."""
 
+import dataclasses
 import os
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,7 +79,9 @@ def _revoked(settings: Settings, store: "Store", view: "GateView", done: "Verify
         keys = role_keys(settings, view.policy, ["governor"])
         if not keys:
             return None
-        gone = revoke(store, settings.dataset, report.root, REASON, call(keys, settings), report=done.report_digest)
+        # Another run makes another report, so nobody will ask for this operation again: no id of it is kept.
+        caller = dataclasses.replace(call(keys, settings), pending=None)
+        gone = revoke(store, settings.dataset, report.root, REASON, caller, report=done.report_digest)
     except ShardrelError as err:
         # The verdict stands whatever the gate answers; a person has to see both.
         return {"state": None, "error": {"code": err.code.value, "message": err.message}}

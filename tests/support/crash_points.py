@@ -26,7 +26,8 @@ from typing import Any, NoReturn
 import shardrel.store.open as stores
 from shardrel.cli.main import main as shardrel
 from shardrel.store.port import CreateOutcome, ObjectKey, Store, Stored, SwapOutcome, Token
-from tests.support.crash_story import DATASET, PENDING, STORY, Step, end_state, write_inputs
+from tests.support.crash_job import ACTIONS
+from tests.support.crash_story import DATASET, PENDING, STORE, STORY, Step, end_state, write_inputs
 
 
 class DyingStore:
@@ -112,19 +113,23 @@ def _act_and_leave(folder: Path, place: Path, action: Callable[[], Any]) -> NoRe
 
 
 def command(line: list[str], k: int = 0, *, after: bool = False) -> dict[str, Any]:
-    """Run a command line in this process; its status, what it printed, and how many store operations there were."""
+    """Run a command line, or what a job does, in this process; its status, what it printed, and how many store operations there were."""
     opened: list[DyingStore] = []
     real = stores.open_store
 
-    def open_store(url: str, *, endpoint_url: str | None = None) -> Store:
+    def open_store(url: str, *, endpoint_url: str | None = None) -> DyingStore:
         opened.append(DyingStore(real(url, endpoint_url=endpoint_url), k, after=after))
         return opened[-1]
 
     stores.open_store = open_store
     printed = io.StringIO()
     try:
-        with redirect_stdout(printed):
-            status = shardrel(["--dataset", DATASET, *line, "--json"])
+        if line[0] == "job":
+            status = 0
+            printed.write(json.dumps(ACTIONS[line[1]](open_store(STORE), DATASET, line[2])))
+        else:
+            with redirect_stdout(printed):
+                status = shardrel(["--dataset", DATASET, *line, "--json"])
     finally:
         stores.open_store = real
     assert len(opened) <= 1, "a verb opens one store"
@@ -178,8 +183,10 @@ def try_step(step: Step, folder: Path, every: int, offset: int, *, forget: bool)
     """Go one step of the story, and before that through points of it on copies."""
     base, scratch, plain = folder / "base", folder / "scratch", folder / "plain"
     shutil.rmtree(plain, ignore_errors=True)
+    said = json.loads((folder / "said.json").read_text())
+    step.prepare(base, said)
     shutil.copytree(base, plain)
-    line = step.line(json.loads((folder / "said.json").read_text()))
+    line = step.line(said)
     undisturbed = in_child(plain, lambda: {**command(line), "end": end_state(Path())})
     assert undisturbed.status == 0, step.name
     wanted = undisturbed.answer
@@ -195,7 +202,6 @@ def try_step(step: Step, folder: Path, every: int, offset: int, *, forget: bool)
             wrong.append({"k": k, "after": after, "got": got, "wanted": wanted, "rewritten": rewritten})
     shutil.rmtree(base)
     plain.rename(base)
-    said = json.loads((folder / "said.json").read_text())
     (folder / "said.json").write_text(json.dumps({**said, step.name: wanted["printed"]}))
     return {"step": step.name, "points": len(points), "tried": len(chosen), "wrong": wrong}
 

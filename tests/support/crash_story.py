@@ -16,10 +16,13 @@ from shardrel.canonical import json as canonical
 from shardrel.gate.evidence import gather
 from shardrel.gate.log import LogEntry, read_entries
 from shardrel.gate.view import read_gate
+from shardrel.records.release import Release
 from shardrel.store.layout import gate_key
 from shardrel.store.local import LocalStore
+from shardrel.store.objects import get_by_digest
 
 DATASET = "texts"
+STORE = "./.shardrel/store"
 PENDING = Path(".shardrel") / "keys" / "operations"
 Said = dict[str, Any]
 
@@ -29,15 +32,18 @@ class Step:
     """One command of the story.
 
     Attributes:
-        line: Makes the command line from what the steps before have printed.
+        line: Makes the command line from what the steps before have printed; ``job`` and an action of ``crash_job``
+            for what no command does.
         status: Its exit status.
         crashes: Whether its points are tried.
+        prepare: Changes the folder before.
     """
 
     name: str
     line: Callable[[Said], list[str]]
     status: int = 0
     crashes: bool = True
+    prepare: Callable[[Path, Said], None] = lambda folder, said: None
 
     def uncrashed(self) -> "Step":
         """The same step, only gone through."""
@@ -53,6 +59,25 @@ def _publish(said: Said) -> list[str]:
     return ["publish", snapshot, "--source", "texts.jsonl", "--shards", "2", "--workers", "1"]
 
 
+def _write_policy(folder: Path, said: Said) -> None:
+    """The policy that holds, with a longer window."""
+    policy = {**said["policy-show"]["policy"], "rollbackWindow": 5}
+    (folder / "policy.json").write_text(json.dumps(policy))
+
+
+def _damage(folder: Path, said: Said) -> None:
+    """Flip a bit of a shard, as a disk would."""
+    store = LocalStore(folder / STORE)
+    release = canonical.decode(get_by_digest(store, _root(said)), Release)
+    digits = release.shards[0].digest.removeprefix("sha256:")
+    path = folder / STORE / "objects" / "sha256" / digits[:2] / digits
+    data, mode = bytearray(path.read_bytes()), path.stat().st_mode
+    data[len(data) // 2] ^= 1
+    path.unlink()
+    path.write_bytes(data)
+    path.chmod(mode)
+
+
 STORY = (
     Step(name="init", line=lambda said: ["init"], crashes=False),
     Step(name="snapshot", line=lambda said: ["snapshot", "texts.jsonl", "--id-column", "id", "--workers", "1"]),
@@ -65,6 +90,9 @@ STORY = (
     Step(name="fence-tombstones", line=lambda said: ["fence", "tombstones", "tombstones.jsonl"]),
     Step(name="verify-fences-only", line=lambda said: ["verify", _root(said), "--fences-only", "--workers", "1"]),
     Step(name="run-renew", line=lambda said: ["run", "renew", "first"]),
+    Step(name="checkpoint", line=lambda said: ["job", "checkpoint", "first"]),
+    Step(name="policy-show", line=lambda said: ["policy", "show"], crashes=False),
+    Step(name="policy-set", line=lambda said: ["policy", "set", "policy.json"], prepare=_write_policy),
     Step(name="fence-stage", line=lambda said: ["fence", "benchmarks", "benchmarks.jsonl", "--stage"]),
     Step(name="fence-advance-staged", line=lambda said: ["fence", "benchmarks", "--advance-staged"]),
     Step(
@@ -72,9 +100,11 @@ STORY = (
         line=lambda said: ["verify", _root(said), "--fences-only", "--workers", "1"],
         crashes=False,
     ),
+    Step(name="run-renew-again", line=lambda said: ["run", "renew", "first"]),
     Step(name="rollback", line=lambda said: ["rollback", "--alias", "prod", "--to", _root(said)]),
     Step(name="run-finish", line=lambda said: ["run", "finish", "first"]),
     Step(name="run-cancel", line=lambda said: ["run", "cancel", str(said["run-start-unnamed"]["runId"])]),
+    Step(name="verify-failed", line=lambda said: ["verify", _root(said), "--workers", "1"], status=1, prepare=_damage),
     Step(name="revoke", line=lambda said: ["revoke", _root(said), "--reason", "tests.story"]),
     Step(
         name="snapshot-unpublished",
@@ -83,6 +113,8 @@ STORY = (
     ),
     Step(name="gc-sees", line=lambda said: ["gc", "--keep-generations", "0"]),
     Step(name="gc-deletes", line=lambda said: ["gc", "--keep-generations", "0"]),
+    Step(name="publication-dies", line=lambda said: ["job", "dead-publisher", "dead"], crashes=False),
+    Step(name="gc-abandons", line=lambda said: ["gc", "--keep-generations", "0", "--abandon", "dead"]),
 )
 
 
@@ -133,17 +165,8 @@ def _effects(entries: list[LogEntry]) -> list[str]:
 
 
 def _reported(reports: Any) -> list[Any]:
-    """What was reported, however often: a verification that is run again signs again.
-
-    A re-check whose report had landed finds no entry left and says so, which adds nothing.
-    """
-    return sorted(
-        {
-            (seen.report.kind, seen.report.verdict, seen.report.tombstones.last)
-            for seen in reports
-            if seen.report.kind == "full" or seen.report.tombstones.last or seen.report.benchmarks.last
-        }
-    )
+    """What was reported, however often: a verification that is run again signs again."""
+    return sorted({(seen.report.kind, seen.report.verdict, seen.report.tombstones.last) for seen in reports})
 
 
 def _plain(text: str, permits: Any) -> Any:
@@ -151,6 +174,10 @@ def _plain(text: str, permits: Any) -> Any:
         text = text.replace(name, f"{permit.kind}-{permit.subject}")
     body = json.loads(_unnamed(text))
     del body["sequence"]
+    for run in body["runs"].values():
+        if run["head"] is not None:
+            # An attempt has a name of its own.
+            run["head"]["commit"] = "a commit"
     return body
 
 
