@@ -18,6 +18,7 @@ from shardrel.records.snapshot import Columns
 from shardrel.store.objects import get_by_digest
 from shardrel.store.port import Store
 from shardrel.trust.envelope import seal
+from shardrel.trust.key_encryption import KeyEncryption
 from shardrel.trust.keys import SigningKey
 from shardrel.trust.statement import statement
 from tests.support.gates import a_report, an_approval
@@ -60,14 +61,22 @@ def texts_table(count: int) -> pa.Table:
     )
 
 
-def training_world(store: Store, folder: Path, *, records: int = 60, shards: int = 5, run: str = RUN) -> TrainingWorld:
+def training_world(
+    store: Store,
+    folder: Path,
+    *,
+    records: int = 60,
+    shards: int = 5,
+    run: str = RUN,
+    encrypt: KeyEncryption | None = None,
+) -> TrainingWorld:
     """Publish, attest, approve, admit as ``prod`` and start a run."""
     source = folder / "texts.parquet"
     pq.write_table(texts_table(records), source)
     publishing = Publishing(store=store)
     publishing.init()
     snapshot = publishing.snapshot(source, columns=COLUMNS, token_column=None)
-    root = publishing.publish(snapshot, source, options=PublishOptions(shards=shards)).root
+    root = publishing.publish(snapshot, source, options=PublishOptions(shards=shards, encrypt=encrypt)).root
     _attest(publishing, root)
     call = Call(signers=[publishing.keys["admin"]], recorded_at=NOW, operation_id=None, pending=None)
     admit.admit(store, publishing.dataset, root, "prod", call)
