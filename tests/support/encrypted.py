@@ -52,16 +52,16 @@ def publish_with(
 
 
 @cache
-def _base() -> tuple[Publishing, FileKey, str, str]:
-    """A plain and an encrypted release of one plain snapshot, published once a process."""
+def _base(*, sealed: bool = False) -> tuple[Publishing, FileKey, str, str]:
+    """A plain and an encrypted release of one snapshot, plain or sealed, published once a process."""
     made = Publishing(store=MemoryStore())
     made.init()
     key = a_key()
     with tempfile.TemporaryDirectory() as folder:
         source = write_source(Path(folder) / "a.arrow", records_table(RECORDS))
-        snapshot = made.snapshot(source)
-        plain = publish_with(made, snapshot, source, None)
-        return made, key, plain, publish_with(made, snapshot, source, key)
+        snapshot = encrypted_snapshot(made, source, key) if sealed else made.snapshot(source)
+        plain = publish_with(made, snapshot, source, None, [key])
+        return made, key, plain, publish_with(made, snapshot, source, key, [key])
 
 
 class Encrypted(Built):
@@ -102,7 +102,7 @@ class Encrypted(Built):
         return verify_release(self.store, root or self.seal(), view, world=world)
 
 
-def an_encrypted_release() -> Encrypted:
-    """A fresh copy of the release; changes stay in the copy."""
-    made, key, plain, root = _base()
+def an_encrypted_release(*, sealed: bool = False) -> Encrypted:
+    """A fresh copy of the release, whose snapshot may be sealed too; changes stay in the copy."""
+    made, key, plain, root = _base(sealed=sealed)
     return Encrypted(Publishing(store=copied(made.store), keys=made.keys, dataset=made.dataset), root, key, plain)
