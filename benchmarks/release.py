@@ -16,6 +16,7 @@ from shardrel.records.snapshot import Columns
 from shardrel.store.local import LocalStore
 from shardrel.store.port import Store
 from shardrel.trust import keyring
+from shardrel.trust.key_encryption import KeyEncryption, Unlocked
 from shardrel.trust.keys import SigningKey
 from shardrel.trust.policy import default_policy
 from verifier.verify import VerifyResult, verify_release
@@ -56,16 +57,20 @@ def declare(at: Place, source: Path, token_column: str | None) -> str:
     return result.snapshot
 
 
-def publish_once(at: Place, snapshot: str, source: Path, shards: int) -> PublishResult:
-    """Stage the release."""
+def publish_once(
+    at: Place, snapshot: str, source: Path, shards: int, encrypt: KeyEncryption | None = None
+) -> PublishResult:
+    """Stage the release; encrypted, its index too, where there is a key."""
     world = PublishWorld(signer=at.keys["publisher"], now=now_utc, progress=_quiet)
-    options = PublishOptions(shards=shards, workers=THREADS)
+    options = PublishOptions(shards=shards, workers=THREADS, encrypt=encrypt, encrypt_index=encrypt is not None)
     return publish(at.store, snapshot, [str(source)], options, fences=FenceSelectors(), world=world)
 
 
-def verify_once(at: Place, root: str) -> VerifyResult:
+def verify_once(at: Place, root: str, *keys: KeyEncryption) -> VerifyResult:
     """The whole verification, from reading the gate to the signed report."""
-    world = VerifyWorld(signer=at.keys["verifier"], now=now_utc, progress=_quiet, workers=THREADS)
+    world = VerifyWorld(
+        signer=at.keys["verifier"], now=now_utc, progress=_quiet, workers=THREADS, unlocked=Unlocked(keys)
+    )
     result = verify_release(at.store, root, read_gate(at.store, DATASET), world=world)
     if result.report.verdict != "PASSED":
         raise SystemExit(f"the release does not verify: {result.report.findings[:3]}")
