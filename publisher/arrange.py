@@ -17,7 +17,7 @@ from publisher.scatter import Numbers
 from publisher.stage import Staged, as_span, rows_by_piece, rows_of
 from shardrel.membership.columns import Members, concat
 from shardrel.membership.diff import Difference, difference
-from shardrel.membership.order import canonical_order, range_of
+from shardrel.membership.order import canonical_order, id_order, range_of
 
 Records = npt.NDArray[np.int64]
 
@@ -28,7 +28,6 @@ class Range:
 
     sample_ids: Any
     records: Records
-    difference: Difference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +45,12 @@ class Placement:
     by_shard: tuple[Records, ...]
 
 
-def ranges(
-    staged: Staged, borders: Sequence[str], declared: Callable[[int], Members], pool: Executor
-) -> Iterator[Range]:
-    """Sort and compare each range of sample ids.
+def ranges(staged: Staged, borders: Sequence[str], pool: Executor) -> Iterator[Range]:
+    """Sort each range of sample ids.
 
     Args:
         staged: The records.
         borders: Last sample id of each part of the snapshot.
-        declared: Reads the members that the snapshot declares in one range.
         pool: Where ranges are worked on at the same time; they come back in order.
     """
     numbers = _range_numbers(staged, pa.array(borders, pa.string()), pool)
@@ -62,14 +58,35 @@ def ranges(
 
     def one(number: int) -> Range:
         records = by_range[number]
-        members = members_of(staged, records)
-        order = canonical_order(members)
+        ids = _ids_of(staged, records)
+        order, twins = id_order(ids)
+        if twins:
+            order = canonical_order(members_of(staged, records))
         if as_span(order) is None:
-            members, records = members.take(order), records.take(order)
-        apart = difference(declared(number), members)
-        return Range(sample_ids=_own(members.sample_ids), records=records, difference=apart)
+            ids, records = ids.take(pa.array(order)), records.take(order)
+        return Range(sample_ids=_own(ids), records=records)
 
     return iter(pool.map(one, range(len(borders))))
+
+
+def differences(
+    staged: Staged, ordered: Sequence[Range], declared: Callable[[int], Members], pool: Executor
+) -> Iterator[Difference]:
+    """Compare each range, member by member.
+
+    Args:
+        staged: The records.
+        ordered: All ranges.
+        declared: Reads the members that the snapshot declares in one range.
+        pool: Where ranges are compared at the same time; they come back in order.
+    """
+
+    def one(number: int) -> Difference:
+        records = ordered[number].records
+        grown = np.sort(records)
+        return difference(declared(number), _members_of(staged, grown).take(np.searchsorted(grown, records)))
+
+    return iter(pool.map(one, range(len(ordered))))
 
 
 def place(ordered: Sequence[Range], numbers: Numbers, count: int) -> Placement:
@@ -98,7 +115,7 @@ def place(ordered: Sequence[Range], numbers: Numbers, count: int) -> Placement:
 
 def _range_numbers(staged: Staged, borders: Any, pool: Executor) -> Records:
     def one(piece: int) -> Records:
-        return range_of(staged.members(piece).sample_ids, borders)
+        return range_of(staged.sample_ids(piece), borders)
 
     return np.concatenate([np.zeros(0, np.int64), *pool.map(one, range(len(staged.pieces)))])
 
@@ -107,6 +124,16 @@ def _group(numbers: Records, groups: int) -> list[Records]:
     """Growing record numbers of each group."""
     order = np.argsort(numbers.astype(np.uint16) if groups <= 1 << 16 else numbers, kind="stable")
     return list(np.split(order, np.cumsum(np.bincount(numbers, minlength=groups))[:-1]))
+
+
+def _ids_of(staged: Staged, records: Records) -> Any:
+    parts = [_slice_or_take(staged.sample_ids(piece), rows) for piece, rows in rows_by_piece(staged, records)]
+    return pa.concat_arrays(parts) if parts else pa.array([], pa.string())
+
+
+def _slice_or_take(ids: Any, rows: Records) -> Any:
+    span = as_span(rows)
+    return ids.take(pa.array(rows)) if span is None else ids.slice(span[0], span[1] - span[0])
 
 
 def members_of(staged: Staged, records: Records) -> Members:

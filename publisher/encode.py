@@ -3,14 +3,16 @@
 Source: schemas/SPEC.md#shards
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from publisher.sink import encoded
 from shardrel.records.release import ColumnEncoding, Compression, Serializer
 
+Groups = Callable[[], Iterable[Any]]
 RESERVED = ("_shardrel_sample_id", "_shardrel_source_id", "_shardrel_source_version", "_shardrel_split")
 
 
@@ -35,29 +37,32 @@ def serializer_of(columns: tuple[ColumnEncoding, ...], row_group_records: int) -
 
 
 def encode_shard(
-    groups: Iterable[Any], serializer: Serializer, compression: Compression, encryption: Any = None
+    groups: Groups, serializer: Serializer, compression: Compression, room: int = 0, encryption: Any = None
 ) -> Any:
     """Parquet bytes of a shard.
 
     Args:
-        groups: Tables of a row group each, at least one, all full but the last: reserved columns, then the payload in
-            physical types, in canonical order. A reserved column may come as a dictionary in the order of first
+        groups: Begins with the tables of a row group each, at least one, all full but the last: reserved columns, then
+            the payload in physical types, in canonical order. A reserved column may come as a dictionary in the order of first
             appearance; its bytes are those of the plain column.
         serializer: Of the release.
         compression: Of the release.
+        room: Bytes that will most likely do.
         encryption: ``FileEncryptionProperties`` of the shard; None leaves it plain.
 
     Returns:
         ``pa.Buffer``.
     """
-    sink = pa.BufferOutputStream()
-    writer = None
-    for group in groups:
-        writer = writer or _writer(sink, group.schema, serializer, compression, encryption)
-        writer.write_table(group, row_group_size=serializer.row_group_records)
-    assert writer is not None  # a shard without records is one empty row group
-    writer.close()
-    return sink.getvalue()
+
+    def write(sink: Any) -> None:
+        writer = None
+        for group in groups():
+            writer = writer or _writer(sink, group.schema, serializer, compression, encryption)
+            writer.write_table(group, row_group_size=serializer.row_group_records)
+        assert writer is not None  # a shard without records is one empty row group
+        writer.close()
+
+    return encoded(write, room)
 
 
 def _writer(sink: Any, schema: Any, serializer: Serializer, compression: Compression, encryption: Any) -> Any:

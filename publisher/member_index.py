@@ -4,6 +4,7 @@ Source: schemas/SPEC.md#member-index
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.encryption import encryption_properties
+from publisher.sink import encoded
 from shardrel.digest import Digest, to_digest
 from shardrel.membership.columns import Digests, fixed_digests, plain
 from shardrel.records.descriptor import PARQUET
@@ -22,6 +24,7 @@ from shardrel.trust.sealed_parts import PartsKey
 
 PART_BYTES = 64 * 1024 * 1024
 PART_RECORDS = 262_144
+_ROOM = 1 << 20
 
 _DICTIONARIES = ["source_id", "source_version", "split"]
 # Digests do not compress.
@@ -66,12 +69,11 @@ def encode_part(table: Any, parts_key: PartsKey | None = None) -> Any:
     encryption = None
     if parts_key is not None:
         encryption = encryption_properties(parts_key.data_key, parts_key.aad_prefix(last_sample_id(table)))
-    sink = pa.BufferOutputStream()
     names = table.column_names
     encodings = {name: "PLAIN" if name in _DIGESTS else _ENCODINGS.get(name) for name in names}
-    pq.write_table(
+    write = partial(
+        pq.write_table,
         table,
-        sink,
         row_group_size=PART_RECORDS,
         version="2.6",
         data_page_version="1.0",
@@ -84,7 +86,7 @@ def encode_part(table: Any, parts_key: PartsKey | None = None) -> Any:
         store_schema=False,
         encryption_properties=encryption,
     )
-    return sink.getvalue()
+    return encoded(write, table.nbytes + _ROOM)
 
 
 def _parts(table: Any, parts_key: PartsKey | None) -> Iterator[tuple[Any, Any]]:

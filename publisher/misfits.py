@@ -31,17 +31,20 @@ class Misfits:
     changed: list[str] = field(default_factory=list)
 
 
-def misfits(staged: Staged, ordered: Sequence[Range], due: Callable[[int], Members]) -> Misfits:
+def misfits(
+    staged: Staged, ordered: Sequence[Range], differences: Sequence[Difference], due: Callable[[int], Members]
+) -> Misfits:
     """Compare the ranges that differ once more, as far as it takes to name a few.
 
     Args:
         staged: The records that were read.
-        ordered: All ranges, with their differences.
+        ordered: All ranges.
+        differences: Of each range.
         due: Reads the members that the snapshot declares in one range.
     """
-    total, found = sum((part.difference for part in ordered), Difference()), Misfits()
-    for number, part in enumerate(ordered):
-        if part.difference and _more(found, total):
+    total, found = sum(differences, Difference()), Misfits()
+    for number, (part, difference) in enumerate(zip(ordered, differences, strict=True)):
+        if difference and _more(found, total):
             declared, held = due(number), members_of(staged, np.sort(part.records))
             held = held.take(canonical_order(held))
             where = apart(declared, held)

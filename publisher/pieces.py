@@ -55,15 +55,18 @@ class Pieces(Sequence[Any]):
         self._pieces.append(table if self._left >= 0 else self._spilled(len(self._pieces), "read", table))
         self._small, self._small_bytes = [], 0
 
+    def in_file(self, number: int) -> bool:
+        """Whether a piece is in a file."""
+        return number in self._files
+
     def replace(self, number: int, table: Any) -> None:
-        """Put another table of about the same size in a piece's place: in memory or in a file, as that one was.
+        """Put another table in the place of a piece in a file: in a file of its own.
 
         Effects: removes the file of the piece that was there.
         """
-        old = self._files.get(number)
-        self._pieces[number] = table if old is None else self._spilled(number, "scattered", table)
-        if old is not None:
-            old.unlink()
+        old = self._files[number]
+        self._pieces[number] = self._spilled(number, "scattered", table)
+        old.unlink()
 
     def _spilled(self, number: int, state: str, table: Any) -> Any:
         path = self._folder / f"piece-{number}-{state}.arrow"

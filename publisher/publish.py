@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from publisher.arrange import Range, ranges
+from publisher.arrange import Range, differences, ranges
 from publisher.declared import Declared, read_declared
 from publisher.evolution import attest, compare_with_previous
 from publisher.mapping import Mapping
@@ -21,9 +21,9 @@ from publisher.parallel import in_order, threads
 from publisher.prepare import prepare
 from publisher.provenance import Build, has_provenance, provenance
 from publisher.root import content_digest
-from publisher.stage import Prepared, Staged, stage
+from publisher.stage import Prepared, Staged, rows_of, stage
 from publisher.write import Progress, write
-from shardrel.digest import Digest
+from shardrel.digest import Digest, to_digest
 from shardrel.errors import (
     ErrorCode,
     FormatError,
@@ -38,7 +38,9 @@ from shardrel.gate.call import Call
 from shardrel.gate.publication import begin_publication, end_publication
 from shardrel.membership.columns import Members
 from shardrel.membership.diff import Difference
+from shardrel.membership.tuples import MemberSet
 from shardrel.records.release import Release
+from shardrel.records.snapshot import Snapshot
 from shardrel.store.objects import put_record
 from shardrel.store.port import Store
 from shardrel.trust.key_encryption import Unlocked
@@ -233,20 +235,30 @@ def _compare(
         named = named_members(members, fences)
         return members.filter(~named) if named.any() else members
 
-    ordered = tuple(ranges(staged, declared.borders, due, pool))
-    total = sum((part.difference for part in ordered), Difference())
-    if total:
+    ordered = tuple(ranges(staged, declared.borders, pool))
+    if _is_all_of_it(staged, ordered, declared.snapshot):
+        return ordered
+    found = tuple(differences(staged, ordered, due, pool))
+    if total := sum(found, Difference()):
         raise RefusedError(
             ErrorCode.SOURCE_MISMATCH,
             "the source does not hold what the snapshot declares; nothing was published",
             missing=total.missing,
             extra=total.extra,
             changed=total.changed,
-            **told(misfits(staged, ordered, due), reader),
+            **told(misfits(staged, ordered, found, due), reader),
         )
     if not staged.records:
         raise InvalidInputError(ErrorCode.INPUT_NO_RECORDS, "nothing is left to publish: a release has a record")
     return ordered
+
+
+def _is_all_of_it(staged: Staged, ordered: Sequence[Range], snapshot: Snapshot) -> bool:
+    """Whether the leaves are those that the snapshot was made of; then its parts need not be read."""
+    members = MemberSet(staged.records)
+    for part in ordered:
+        members.append(rows_of(staged.leaves, part.records))
+    return to_digest(members.digest()) == snapshot.member_set_digest
 
 
 def _attest(store: Store, root: Digest, dataset: str, build: Build, signer: Signer) -> None:

@@ -1,7 +1,8 @@
-"""Pieces in the order of their shards, so that a shard's records of a piece follow each other.
+"""Which records of each piece fall into a shard.
 
-Every record is moved once: shards are then made of slices, and a file of spilled records is not
-read again for each shard. Source: schemas/SPEC.md#sharding
+A piece in a file is put into the order of the shards, so that the file is not read again for each of them.
+One in memory stays as it is: its rows are picked when a shard is made, and no second copy of all records fills
+memory. Source: schemas/SPEC.md#sharding
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,10 +25,15 @@ Numbers = npt.NDArray[np.unsignedinteger[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cuts:
-    """Which shards have records in a piece, growing, and where these begin; one more at the end."""
+    """Which shards have records in a piece, growing, and where these begin; one more at the end.
+
+    Attributes:
+        rows: The piece's rows in the order of the shards; None where they lie so.
+    """
 
     shards: Numbers
     starts: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.uint32] | None
 
     def of(self, shard: int) -> tuple[int, int]:
         """First and end of a shard's rows in the piece."""
@@ -39,15 +45,21 @@ class Cuts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scattered:
-    """All records of a release, piece by piece in the order of their shards."""
+    """All records of a release, and where each shard's are."""
 
     pieces: Pieces
     cuts: Sequence[Cuts]
 
     def parts(self, shard: int) -> list[Any]:
-        """A shard's records in the order of the source, as tables that are slices of the pieces."""
+        """A shard's records in the order of the source, as a table of each piece that has some."""
         spans = [(piece, *cuts.of(shard)) for piece, cuts in enumerate(self.cuts)]
-        return [self.pieces[piece].slice(first, end - first) for piece, first, end in spans if end > first]
+        return [self._part(piece, first, end) for piece, first, end in spans if end > first]
+
+    def _part(self, piece: int, first: int, end: int) -> Any:
+        rows = self.cuts[piece].rows
+        if rows is None:
+            return self.pieces[piece].slice(first, end - first)
+        return self.pieces[piece].take(pa.array(rows[first:end]))
 
     @property
     def empty(self) -> Any:
@@ -65,10 +77,10 @@ def numbers_of(staged: Staged, sharding: Sharding) -> Numbers:
 
 
 def scatter(staged: Staged, numbers: Numbers, pool: Executor) -> Iterator[Cuts]:
-    """Put each piece into the order of its shards; a shard's records keep their order.
+    """Find each shard's records in each piece; they keep their order.
 
     Args:
-        staged: Gives its pieces away: they are replaced, one after the other.
+        staged: Gives its pieces away: those in files are replaced, one after the other.
         numbers: Of ``numbers_of``.
         pool: Where that begins at once.
 
@@ -82,11 +94,13 @@ def scatter(staged: Staged, numbers: Numbers, pool: Executor) -> Iterator[Cuts]:
     def one(piece: int) -> Cuts:
         first, end = spans[piece]
         order = np.argsort(numbers[first:end], kind="stable")
-        if as_span(order) is None:
-            staged.pieces.replace(piece, staged.pieces[piece].take(pa.array(order)))
         along: Numbers = numbers[first:end].take(order)
         starts = np.flatnonzero(np.concatenate(([True], along[1:] != along[:-1])))
-        return Cuts(shards=along.take(starts), starts=np.append(starts, end - first))
+        rows = None if as_span(order) else order.astype(np.uint32)
+        if rows is not None and staged.pieces.in_file(piece):
+            staged.pieces.replace(piece, staged.pieces[piece].take(pa.array(rows)))
+            rows = None
+        return Cuts(shards=along.take(starts), starts=np.append(starts, end - first), rows=rows)
 
     return iter(pool.map(one, range(len(spans))))
 

@@ -1,6 +1,9 @@
 """One shard: encode its records, create the object. Source: schemas/SPEC.md#shards."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +24,10 @@ from shardrel.store.objects import put
 from shardrel.store.port import Store
 
 Records = npt.NDArray[np.int64]
+
+# Beside their encodings, records have ids, and a file has a footer.
+_ROOM_A_RECORD = 64
+_ROOM = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +83,12 @@ class ShardEncoder:
         logical_bytes = int(self.staged.lengths.take(records).sum())
         within("records", len(records), MAX_RECORDS)
         within("logical bytes", logical_bytes, MAX_LOGICAL)
-        groups = row_groups(self.scattered, number, records, self.serializer.row_group_records)
         digests = rows_of(self.staged.digests, records).reshape(-1).data
         name = shard_id(number, len(self.by_shard))
         key, encryption = (None, None) if self.encrypting is None else self.encrypting.shard(name)
-        data = memoryview(encode_shard(groups_within(groups), self.serializer, self.compression, encryption))
+        room = logical_bytes + len(records) * _ROOM_A_RECORD + _ROOM
+        groups = partial(self._groups, number)
+        data = memoryview(encode_shard(groups, self.serializer, self.compression, room, encryption))
         within("stored bytes", len(data), MAX_STORED)
         return EncodedShard(
             data=data,
@@ -92,6 +100,10 @@ class ShardEncoder:
             logical_bytes=logical_bytes,
             key=key,
         )
+
+    def _groups(self, number: int) -> Iterator[Any]:
+        records = self.by_shard[number]
+        return groups_within(row_groups(self.scattered, number, records, self.serializer.row_group_records))
 
 
 def create_shard(store: Store, encoded: EncodedShard) -> WrittenShard:

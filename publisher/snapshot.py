@@ -18,11 +18,14 @@ from publisher.parallel import in_order
 from publisher.parts import cut_parts, part_bytes
 from publisher.spill import SortedRuns, first_twin
 from publisher.splits import SplitCounter
-from shardrel.canonical import json
-from shardrel.digest import Digest, digest_of
+from shardrel.canonical.schema import schema_digest
+from shardrel.canonical.sha import Bytes32
+from shardrel.digest import Digest, raw_digest, to_digest
 from shardrel.errors import ErrorCode, InvalidInputError, RefusedError
 from shardrel.gate.fences import FenceSelectors
-from shardrel.membership.columns import FIELDS, fixed_digests
+from shardrel.membership.columns import FIELDS, fixed_digests, from_table
+from shardrel.membership.merkle import MerkleStream
+from shardrel.membership.tuples import MemberSet, member_leaves
 from shardrel.records.descriptor import PARQUET, Descriptor
 from shardrel.records.encryption import Encryption
 from shardrel.records.snapshot import Columns, Part, Snapshot
@@ -128,9 +131,9 @@ def make_snapshot(
         gathered = _gather(reader, options, tombstones, benchmarks, progress, pool, folder)
         # 4. sort by sample id, refuse duplicates
         parts_key = _parts_key(reader, options)
-        parts = _encode_parts(gathered.runs, reader, pool, folder, parts_key)
+        encoded = _encode_parts(gathered, reader, pool, folder, parts_key)
         # 6. create the parts, the record schema, the snapshot
-        return _create(store, reader, options, gathered, parts, pool, parts_key)
+        return _create(store, reader, options, gathered, encoded, pool, parts_key)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -153,10 +156,19 @@ class _EncodedPart:
     last_sample_id: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Encoded:
+    """All parts, and what the leaves of their tuples come to."""
+
+    parts: list[_EncodedPart]
+    members: MemberSet
+    tree: MerkleStream
+
+
 def _parts_key(reader: MemberReader, options: SnapshotOptions) -> PartsKey | None:
     if options.encrypt is None:
         return None
-    schema = digest_of(json.encode(reader.record_schema))
+    schema = schema_digest(reader.record_schema)
     place = snapshot_place(options.dataset, schema, version_of(options.encrypt))
     return PartsKey(data_key=new_data_key(options.encrypt, place), place=place)
 
@@ -219,15 +231,20 @@ def _refuse_hits(gathered: _Gathered, options: SnapshotOptions) -> None:
     )
 
 
-def _encode_parts(
-    runs: SortedRuns, reader: MemberReader, pool: Executor, folder: Path, parts_key: PartsKey | None
-) -> list[_EncodedPart]:
-    tables = enumerate(cut_parts(_without_twins(runs, reader)))
+def _encode_parts(gathered: _Gathered, reader: MemberReader, pool: Executor, folder: Path, parts_key: PartsKey | None) -> _Encoded:
+    schema = raw_digest(schema_digest(reader.record_schema))
+    encoded = _Encoded(parts=[], members=MemberSet(gathered.splits.records), tree=MerkleStream())
 
-    def one(item: tuple[int, Any]) -> _EncodedPart:
-        return _encode_part(item[1], folder / f"part-{item[0]:06d}", parts_key)
+    def encode(item: tuple[int, Any]) -> tuple[_EncodedPart, Bytes32]:
+        number, table = item
+        part = _encode_part(table, folder / f"part-{number:06d}", parts_key)
+        return part, member_leaves(from_table(table.combine_chunks()), schema)
 
-    return list(in_order(pool, one, tables, 1))
+    for part, leaves in in_order(pool, encode, enumerate(cut_parts(_without_twins(gathered.runs, reader))), 1):
+        encoded.parts.append(part)
+        encoded.members.append(leaves)
+        encoded.tree.append(leaves)
+    return encoded
 
 
 def _without_twins(runs: SortedRuns, reader: MemberReader) -> Iterator[Any]:
@@ -261,11 +278,11 @@ def _create(
     reader: MemberReader,
     options: SnapshotOptions,
     gathered: _Gathered,
-    encoded: Sequence[_EncodedPart],
+    encoded: _Encoded,
     pool: Executor,
     parts_key: PartsKey | None,
 ) -> SnapshotResult:
-    parts = tuple(in_order(pool, lambda part: _create_part(store, part), encoded, options.workers))
+    parts = tuple(in_order(pool, lambda part: _create_part(store, part), encoded.parts, options.workers))
     record_schema = unversioned(put_record(store, reader.record_schema))
     snapshot = Snapshot(
         dataset=options.dataset,
@@ -273,6 +290,8 @@ def _create(
         benchmark_fence=options.benchmark_fence,
         record_schema=record_schema,
         parts=parts,
+        member_set_digest=to_digest(encoded.members.digest()),
+        block_roots=tuple(map(to_digest, encoded.tree.block_roots())),
         records=gathered.splits.records,
         tokens=gathered.splits.tokens,
         splits=gathered.splits.totals,

@@ -2,7 +2,7 @@
 
 A piece holds records in the order of the source; who they are (leaf, digest, length, tokens) is
 kept for all of them in a few flat arrays: 80 bytes a record, to which the canonical order adds 8 and
-the sample id, shard numbers 2 or 4 and the placement 16. Source: schemas/SPEC.md#publish
+the sample id, shard numbers 2 or 4, rows by shard 4 and the placement 16. Source: schemas/SPEC.md#publish
 """
 
 from collections.abc import Iterable, Iterator
@@ -72,6 +72,10 @@ class Staged:
     def records(self) -> int:
         """How many records there are."""
         return len(self.leaves)
+
+    def sample_ids(self, piece: int) -> Any:
+        """Sample ids of one piece."""
+        return combined(self.pieces[piece].column(RESERVED[0]))
 
     def members(self, piece: int) -> Members:
         """Tuple fields of one piece."""

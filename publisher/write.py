@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 
+import numpy as np
+
 from publisher.arrange import Placement, Range, place
 from publisher.columns import column_encodings, row_group_records, sample_positions
 from publisher.declared import Declared
@@ -17,10 +19,10 @@ from publisher.scatter import Scattered, numbers_of, scatter
 from publisher.shards import ShardEncoder, WrittenShard, create_shard
 from publisher.stage import Staged, rows_of
 from shardrel.canonical.schema import content_type
-from shardrel.digest import to_digest
+from shardrel.digest import raw_digest, to_digest
 from shardrel.membership.merkle import MerkleStream, ordered_root
 from shardrel.records.release import ColumnEncoding, Objects, Release
-from shardrel.records.snapshot import Part
+from shardrel.records.snapshot import Part, Snapshot
 from shardrel.store.objects import put_record
 from shardrel.store.port import Store
 from shardrel.trust.sealed_parts import PartsKey
@@ -57,7 +59,7 @@ def write(
     sharding = options.sharding(logical_bytes)
     numbers = numbers_of(staged, sharding)
     cuts = scatter(staged, numbers, pool)
-    tree = pool.submit(_tree, staged, ordered)
+    tree = pool.submit(_tree, staged, ordered, declared.snapshot)
     placement = place(ordered, numbers, sharding.shards)
     encrypting = _encrypting(store, declared, options)
     index_key = None if encrypting is None else encrypting.index_key()
@@ -73,10 +75,10 @@ def write(
         encrypting=encrypting,
     )
     shards = _shards(store, encoder, options, pool, progress)
-    stream, snapshot = tree.result(), declared.snapshot
-    root = ordered_root(stream.root(), staged.records, snapshot.tombstone_watermark, snapshot.benchmark_fence)
+    (tree_root, block_roots), snapshot = tree.result(), declared.snapshot
+    root = ordered_root(tree_root, staged.records, snapshot.tombstone_watermark, snapshot.benchmark_fence)
     found = tuple(part for some in parts for part in some.result())
-    index = put_record(store, member_index(found, to_digest(root), stream.block_roots()))
+    index = put_record(store, member_index(found, to_digest(root), block_roots))
     written = Written(
         shards=[one.shard for one in shards],
         splits=staged.splits,
@@ -90,6 +92,7 @@ def write(
     return release_of(snapshot, written), sum(one.already_present for one in shards)
 
 
+<<<<<<< HEAD
 def _encrypting(store: Store, declared: Declared, options: PublishOptions) -> Encrypting | None:
     if options.encrypt is None:
         return None
@@ -106,10 +109,18 @@ def _encrypting(store: Store, declared: Declared, options: PublishOptions) -> En
 
 
 def _tree(staged: Staged, ordered: Sequence[Range]) -> MerkleStream:
+=======
+def _tree(staged: Staged, ordered: Sequence[Range], snapshot: Snapshot) -> tuple[bytes, Sequence[bytes]]:
+    """Root of the tree, and of its blocks: the snapshot's, where nothing is left out of it."""
+>>>>>>> a1dd03c (Publish compares by the member-set digest that a snapshot declares, takes its tree, picks records out of memory, and encodes without growing buffers)
     stream = MerkleStream()
+    if staged.records == snapshot.records:
+        blocks = [raw_digest(root) for root in snapshot.block_roots]
+        stream.append(np.frombuffer(b"".join(blocks), np.uint8).reshape(-1, 32))
+        return stream.root(), blocks
     for part in ordered:
         stream.append(rows_of(staged.leaves, part.records))
-    return stream
+    return stream.root(), stream.block_roots()
 
 
 def _columns(scattered: Scattered, placement: Placement) -> tuple[ColumnEncoding, ...]:

@@ -16,13 +16,19 @@ from shardrel.membership.columns import Members, Order, plain
 
 def canonical_order(members: Members) -> Order:
     """Positions of the members in canonical order; equal tuples keep their order."""
-    ids = plain(members.sample_ids)
-    if grows(ids):
-        return np.arange(len(ids), dtype=np.int64)
-    order: Order = pc.sort_indices(ids).to_numpy().astype(np.int64)
-    for first, last in _equal_runs(ids.take(pa.array(order))):
+    order, twins = id_order(members.sample_ids)
+    for first, last in twins:
         order[first:last] = _by_other_fields(members, order[first:last])
     return order
+
+
+def id_order(sample_ids: Any) -> tuple[Order, list[tuple[int, int]]]:
+    """Positions of sample ids in their order, and the half-open runs in it of ids that are equal."""
+    ids = plain(sample_ids)
+    if grows(ids):
+        return np.arange(len(ids), dtype=np.int64), []
+    order: Order = pc.sort_indices(ids).to_numpy().astype(np.int64)
+    return order, _equal_runs(ids.take(pa.array(order)))
 
 
 def grows(ids: Any) -> bool:

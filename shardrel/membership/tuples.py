@@ -5,6 +5,7 @@ its digest is taken by row.
 """
 
 from functools import reduce
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardrel.canonical.sha import Bytes32, fixed_rows, sha256_rows
-from shardrel.digest import Domain, domain_hash, u64
+from shardrel.digest import Domain, u64
 from shardrel.membership.columns import Members, plain
 
 Codes = npt.NDArray[np.int64]
@@ -63,8 +64,25 @@ def member_leaves(members: Members, schema_digest: bytes) -> Bytes32:
 
 
 def member_set_digest(leaves: Bytes32) -> bytes:
-    """Digest of one shard's members: its leaves in canonical order of their tuples."""
-    return domain_hash(Domain.MEMBER, u64(len(leaves)), np.ascontiguousarray(leaves).reshape(-1).data)
+    """Digest of some members, as those of one shard: their leaves in canonical order of their tuples."""
+    members = MemberSet(len(leaves))
+    members.append(leaves)
+    return members.digest()
+
+
+class MemberSet:
+    """``member_set_digest`` of ``count`` leaves that come piece by piece."""
+
+    def __init__(self, count: int) -> None:
+        self._sha = sha256(Domain.MEMBER.value + u64(count))
+
+    def append(self, leaves: Bytes32) -> None:
+        """Add leaves, shape (n, 32), uint8, in canonical order."""
+        self._sha.update(np.ascontiguousarray(leaves).reshape(-1).data)
+
+    def digest(self) -> bytes:
+        """32 bytes, once all leaves have come."""
+        return self._sha.digest()
 
 
 def origins(columns: tuple[Any, Any, Any], schema_digest: bytes) -> Bytes32:

@@ -44,13 +44,21 @@ class Columns(Record, frozen=True, kw_only=True):
 
 
 class Snapshot(Record, tag_field="schema", tag="training.shard.snapshot.v1", frozen=True, kw_only=True):
-    """The membership that a dataset owner declared, with both watermarks."""
+    """The membership that a dataset owner declared, with both watermarks.
+
+    Attributes:
+        member_set_digest: Over the leaves of all tuples in canonical order. A publisher that finds the very same
+            leaves needs neither read the parts nor build the tree, whose blocks are ``block_roots``.
+        block_roots: Root of the tree over each started block of 65,536 leaves, in order.
+    """
 
     dataset: Name
     tombstone_watermark: Count
     benchmark_fence: Count
     record_schema: Descriptor
     parts: Annotated[tuple[Part, ...], msgspec.Meta(min_length=1)]
+    member_set_digest: DigestField
+    block_roots: Annotated[tuple[DigestField, ...], msgspec.Meta(min_length=1)]
     records: Positive
     tokens: Count
     splits: dict[str, SplitTotals]

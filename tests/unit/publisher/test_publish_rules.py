@@ -121,7 +121,7 @@ def test_hidden_values_do_not_decide_encodings() -> None:
 def test_two_leaves_with_one_dotted_path_are_plain() -> None:
     table = pa.table({"a.b": pa.array(["x", "x"]), "a": pa.array([{"b": 1}, {"b": 2}])})
     assert [(c.path, c.dictionary, c.encoding) for c in column_encodings(table)] == [("a.b", False, "PLAIN")]
-    encode_shard([table], serializer_of(column_encodings(table), 8), Compression(codec="none", level=None))
+    encode_shard(lambda: [table], serializer_of(column_encodings(table), 8), Compression(codec="none", level=None))
 
 
 @pytest.mark.parametrize(
@@ -139,16 +139,16 @@ def test_whatever_is_encoded_reads_back(table: Any) -> None:
     columns = [to_physical(table.column(field.name), field) for field in schema.fields]
     payload = pa.table(columns, schema=physical_schema(schema))
     serializer = serializer_of(column_encodings(payload), 4)
-    data = encode_shard([payload], serializer, Compression(codec="zstd", level=3))
+    data = encode_shard(lambda: [payload], serializer, Compression(codec="zstd", level=3))
     again = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
     encoder = RowEncoder(schema)
     assert encoder.encode(again).rows.to_pylist() == encoder.encode(payload).rows.to_pylist()
-    assert data == encode_shard([payload], serializer, Compression(codec="zstd", level=3))
+    assert data == encode_shard(lambda: [payload], serializer, Compression(codec="zstd", level=3))
 
 
 def test_shards_have_page_checksums_and_neither_statistics_nor_an_arrow_schema() -> None:
     table = pa.table({"a": pa.array(range(100)), "b": pa.array(["x"] * 100)})
-    data = encode_shard([table], serializer_of(column_encodings(table), 64), Compression(codec="zstd", level=3))
+    data = encode_shard(lambda: [table], serializer_of(column_encodings(table), 64), Compression(codec="zstd", level=3))
     metadata = pq.ParquetFile(pa.BufferReader(data)).metadata
     assert metadata.metadata is None
     assert metadata.num_row_groups == 2
