@@ -84,7 +84,7 @@ def differences(
     def one(number: int) -> Difference:
         records = ordered[number].records
         grown = np.sort(records)
-        return difference(declared(number), _members_of(staged, grown).take(np.searchsorted(grown, records)))
+        return difference(declared(number), members_of(staged, grown).take(np.searchsorted(grown, records)))
 
     return iter(pool.map(one, range(len(ordered))))
 

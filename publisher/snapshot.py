@@ -231,7 +231,9 @@ def _refuse_hits(gathered: _Gathered, options: SnapshotOptions) -> None:
     )
 
 
-def _encode_parts(gathered: _Gathered, reader: MemberReader, pool: Executor, folder: Path, parts_key: PartsKey | None) -> _Encoded:
+def _encode_parts(
+    gathered: _Gathered, reader: MemberReader, pool: Executor, folder: Path, parts_key: PartsKey | None
+) -> _Encoded:
     schema = raw_digest(schema_digest(reader.record_schema))
     encoded = _Encoded(parts=[], members=MemberSet(gathered.splits.records), tree=MerkleStream())
 

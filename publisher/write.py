@@ -92,7 +92,6 @@ def write(
     return release_of(snapshot, written), sum(one.already_present for one in shards)
 
 
-<<<<<<< HEAD
 def _encrypting(store: Store, declared: Declared, options: PublishOptions) -> Encrypting | None:
     if options.encrypt is None:
         return None
@@ -108,11 +107,8 @@ def _encrypting(store: Store, declared: Declared, options: PublishOptions) -> En
     )
 
 
-def _tree(staged: Staged, ordered: Sequence[Range]) -> MerkleStream:
-=======
 def _tree(staged: Staged, ordered: Sequence[Range], snapshot: Snapshot) -> tuple[bytes, Sequence[bytes]]:
     """Root of the tree, and of its blocks: the snapshot's, where nothing is left out of it."""
->>>>>>> a1dd03c (Publish compares by the member-set digest that a snapshot declares, takes its tree, picks records out of memory, and encodes without growing buffers)
     stream = MerkleStream()
     if staged.records == snapshot.records:
         blocks = [raw_digest(root) for root in snapshot.block_roots]

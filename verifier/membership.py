@@ -111,6 +111,8 @@ def total_spots(membership: Membership, splits: Mapping[str, tuple[int, int]], o
     yield from snapshot_totals.records(snapshot, subject, outcome.listing)
     if outcome.exact and membership.release.token_column == snapshot.token_column:
         yield from snapshot_totals.tokens(snapshot, subject, splits, outcome.listing.left_out)
+    if outcome.exact and not outcome.listing.left_out:
+        yield from snapshot_totals.blocks(snapshot, subject, outcome.tree.block_roots())
 
 
 def tree_spots(membership: Membership, root: str, tree: OrderedTree) -> Iterator[Spot]:

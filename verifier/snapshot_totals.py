@@ -4,7 +4,7 @@ Its parts tell the records of each split. Tokens they do not tell: those are com
 members are exactly the declared ones.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,6 +90,12 @@ def tokens(
         found[name] = max(found[name], declared[name])
     if wrong := _unlike(declared, found):
         yield _spot(subject, "its splits have other tokens than their members", wrong)
+
+
+def blocks(snapshot: Snapshot, subject: str, found: Sequence[str]) -> Iterator[Spot]:
+    """The blocks of the tree are those of a release that holds exactly the declared members."""
+    if tuple(found) != snapshot.block_roots:
+        yield _spot(subject, "its block roots are not those of its members' tree")
 
 
 def _unlike(one: Mapping[str, int], other: Mapping[str, int]) -> int:
