@@ -9,6 +9,7 @@ import typer
 
 from shardrel.cli.border import guarded
 from shardrel.cli.main import main
+from shardrel.cli.output import write_error
 from shardrel.errors import ErrorCode, InternalError, OutcomeUnknownError, RefusedError, ShardrelError, UnavailableError
 
 ERRORS: list[tuple[ShardrelError, int]] = [
@@ -41,6 +42,11 @@ def test_people_read_errors_on_stderr_and_nothing_on_stdout(capsys: pytest.Captu
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "gate.not-approved" in shown.err
+
+
+def test_lists_are_read_by_people_too(capsys: pytest.CaptureFixture[str]) -> None:
+    write_error("source.snapshot-mismatch", "wrong", {"records": ["a#1", "b#2"], "others": []}, as_json=False)
+    assert capsys.readouterr().err == "shardrel: wrong\n  code: source.snapshot-mismatch\n  records: a#1, b#2\n"
 
 
 def test_what_nobody_foresaw_is_a_bug_without_its_words(
