@@ -66,7 +66,7 @@ def _write_human(result: Result) -> None:
         console.print(sentence, markup=False)
     width = max((len(name) for name, _ in result.facts), default=0)
     for name, value in result.facts:
-        console.print(f"  {name:<{width}}  {value}", markup=False)
+        console.print(f"  {name:<{width}}  {visible(value)}", markup=False)
     for table in result.tables:
         header, *rows = _lines(table)
         console.print()
@@ -81,9 +81,17 @@ def _write_human(result: Result) -> None:
 
 def _lines(table: Table) -> list[str]:
     """Header and rows, their columns in line; nothing is cut or wrapped, so that a digest can be copied."""
-    rows = [[str(cell) for cell in row] for row in (table.columns, *table.rows)]
+    rows = [[visible(cell) for cell in row] for row in (table.columns, *table.rows)]
     widths = [max(len(row[at]) for row in rows) for at in range(len(table.columns))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def visible(value: object) -> str:
+    """The text, with escapes for what would move the cursor or break the line: ids and names are anybody's."""
+    text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def write_error(code: str, message: str, context: Mapping[str, Any], *, as_json: bool) -> None:
