@@ -43,14 +43,19 @@ def show(settings: Settings) -> Result:
     return _listed([keyring.public(settings.keys, name, ask=passphrases.ask) for name in names], settings)
 
 
+def described(key: "PublicKey") -> dict[str, str]:
+    """A public key for scripts: what a policy names, and its id."""
+    from shardrel.trust.keys import key_id
+
+    return {"name": key.name, "scheme": key.scheme, "keyId": key_id(key), "public": key.public}
+
+
 def _listed(found: "list[PublicKey]", settings: Settings) -> Result:
     from shardrel.trust.keys import key_id
 
     return Result(
         data={
-            "keys": [
-                {"name": key.name, "scheme": key.scheme, "keyId": key_id(key), "public": key.public} for key in found
-            ]
+            "keys": [described(key) for key in found],
         },
         headline=f"{len(found)} keys" if settings.key else f"{len(found)} keys in {settings.keys}",
         tables=[Table(columns=["name", "scheme", "key id"], rows=[(k.name, k.scheme, key_id(k)) for k in found])],

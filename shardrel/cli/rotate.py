@@ -7,6 +7,7 @@ import typer
 
 from shardrel.cli import passphrases
 from shardrel.cli.access import the_key, the_store_to_write
+from shardrel.cli.keys import described
 from shardrel.cli.output import Result
 from shardrel.cli.policy import restatement_table, restatements
 from shardrel.cli.settings import Settings
@@ -153,10 +154,10 @@ def _shown(
     left = str(file) if file.is_file() else None
     return Result(
         data={
+            "keys": [described(new)],
             "policyDigest": policy,
             "roles": roles,
             "retired": {"name": old.name, "keyId": key_id(old), "file": left},
-            "key": {"name": new.name, "scheme": new.scheme, "keyId": key_id(new), "public": new.public},
             "again": again,
             "repeated": repeated,
         },

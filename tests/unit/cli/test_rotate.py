@@ -41,7 +41,7 @@ def test_every_role_is_rotated_and_the_release_goes_on(shardrel: Command) -> Non
     lost = {}
     for name in ("admin", "publisher", "verifier", "approver"):
         done = shardrel("keys", "rotate", name)
-        assert (done["key"]["name"], done["retired"]["name"]) == (f"{name}-2", name)
+        assert (done["keys"][0]["name"], done["retired"]["name"]) == (f"{name}-2", name)
         lost[name] = [(one["root"], one["verbs"], one["usedBy"]) for one in done["again"]]
         Path(done["retired"]["file"]).unlink()
     assert lost == {
@@ -80,18 +80,18 @@ def test_an_approval_that_is_lost_is_named(shardrel: Command) -> None:
 def test_to_rotate_again_answers_as_before_and_makes_no_third_key(shardrel: Command) -> None:
     first = shardrel("keys", "rotate", "verifier")
     again = shardrel("keys", "rotate", "verifier")
-    assert (again["repeated"], again["key"]) == (True, first["key"])
+    assert (again["repeated"], again["keys"]) == (True, first["keys"])
     assert role(shardrel, "verifier") == ["verifier-2"]
     assert not (KEYS / "verifier-3.pem").exists()
-    assert shardrel("keys", "rotate", "verifier-2")["key"]["name"] == "verifier-3"
-    assert shardrel("keys", "rotate", "verifier")["key"] == first["key"]
+    assert shardrel("keys", "rotate", "verifier-2")["keys"][0]["name"] == "verifier-3"
+    assert shardrel("keys", "rotate", "verifier")["keys"] == first["keys"]
     assert shardrel.code("keys", "rotate", "nobody", status=2) == "input.key"
     assert list((KEYS / "operations").iterdir()) == []
 
 
 def test_an_interrupted_rotation_goes_on_with_the_key_that_it_made(shardrel: Command) -> None:
     [left] = shardrel("keys", "make", "approver-2")["keys"]
-    assert shardrel("keys", "rotate", "approver")["key"]["keyId"] == left["keyId"]
+    assert shardrel("keys", "rotate", "approver")["keys"][0]["keyId"] == left["keyId"]
 
 
 def test_without_the_governors_nothing_changes(shardrel: Command) -> None:
@@ -124,7 +124,7 @@ def test_a_local_key_gives_way_to_one_in_kms(shardrel: Command, monkeypatch: pyt
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "an-id")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
         reference = "awskms:" + kms.add("governor", Ed25519PrivateKey.generate())
-        assert shardrel("keys", "rotate", "admin", "--to", reference)["key"]["name"] == "governor"
+        assert shardrel("keys", "rotate", "admin", "--to", reference)["keys"][0]["name"] == "governor"
         (KEYS / "admin.pem").unlink()
         assert shardrel("log", "--export", "kept", "--key", reference)["export"]["size"] == 2
         assert shardrel("keys", "rotate", "governor", "--to", "admin-9", "--key", reference, status=2)["error"]
