@@ -4,16 +4,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from shardrel.canonical import json
-from shardrel.errors import ErrorCode, FormatError, IntegrityError, InvalidInputError, NotFoundError
+from shardrel.errors import ErrorCode, FormatError, IntegrityError, NotFoundError
 from shardrel.gate.schema_rule import judge
 from shardrel.gate.view import GateView
 from shardrel.records.descriptor import Descriptor
 from shardrel.records.evolution import SchemaEvolution
 from shardrel.records.release import Release
 from shardrel.records.schema import RecordSchema
-from shardrel.records.schema_changes import Side, evolution
 from shardrel.store.objects import get_by_digest, get_record
 from shardrel.store.port import Store
+from verifier.schema_changes import RenameError, changes_between
 from verifier.tally import Spot
 
 _LARGEST = json.MAX_RECORD_BYTES
@@ -64,27 +64,34 @@ def _made_again(store: Store, release: Release, named: Descriptor) -> SchemaEvol
         subject = claimed.previous
         previous = json.decode(get_by_digest(store, subject), Release)
         subject = previous.objects.record_schema.digest
-        old = _side(store, previous)
+        old = _schema(store, previous)
         subject = release.objects.record_schema.digest
-        new = _side(store, release)
+        new = _schema(store, release)
     except (NotFoundError, IntegrityError, FormatError) as err:
         return _refuted(err.code, subject, err.message)
     if previous.dataset != release.dataset:
         return _refuted(ErrorCode.ROOT_DATASET, claimed.previous, "the previous release is of another dataset")
     try:
-        made = evolution(claimed.previous, old, new, claimed.renames)
-    except InvalidInputError as err:
-        return _refuted(ErrorCode.EVOLUTION_MISMATCH, named.digest, err.message)
+        changes = changes_between(old, new, claimed.renames)
+    except RenameError:
+        return _refuted(ErrorCode.EVOLUTION_MISMATCH, named.digest, "a rename that it declares fits nowhere")
+    made = SchemaEvolution(
+        previous=claimed.previous,
+        previous_schema=previous.objects.record_schema.digest,
+        record_schema=release.objects.record_schema.digest,
+        renames=tuple(sorted(claimed.renames, key=lambda rename: rename.path)),
+        changes=changes,
+    )
     if made != claimed:
         return _refuted(ErrorCode.EVOLUTION_MISMATCH, named.digest, "the schemas differ in another way than it says")
     return made
 
 
-def _side(store: Store, release: Release) -> Side:
+def _schema(store: Store, release: Release) -> RecordSchema:
     described = release.objects.record_schema
     if described.size > _LARGEST:
         raise FormatError(ErrorCode.FORMAT_TOO_LARGE, "a record is larger than a record may be")
-    return Side(digest=described.digest, schema=get_record(store, described, RecordSchema))
+    return get_record(store, described, RecordSchema)
 
 
 def _refuted(code: ErrorCode, subject: str, detail: str) -> _Refuted:

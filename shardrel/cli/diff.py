@@ -52,7 +52,7 @@ def diff(
             for member in members(step) if to_file else ():
                 write(member)
             progress(found.added + found.removed + 2 * (found.changed + found.unchanged), total)
-    return _result(roots, (before, after), found, shown, _changes(store, before, after), to_file)
+    return _result(roots, (before, after), found, shown, _changes(store, roots[0], before, after), to_file)
 
 
 def members(step: "Step") -> Iterator[dict[str, Any]]:
@@ -83,15 +83,20 @@ def _release(store: "Store", root: str) -> "Release":
     return canonical.decode(get_by_digest(store, root), Release)
 
 
-def _changes(store: "Store", before: "Release", after: "Release") -> "list[Change]":
+def _changes(store: "Store", root: str, before: "Release", after: "Release") -> "list[Change]":
+    """How the record schemas differ; with the renames that were declared, where the later release names the earlier."""
+    from shardrel.records.evolution import SchemaEvolution
     from shardrel.records.schema import RecordSchema
     from shardrel.records.schema_changes import compare
     from shardrel.store.objects import get_record
 
     if before.record_schema == after.record_schema:
         return []
+    named = after.schema_evolution
+    report = None if named is None else get_record(store, named, SchemaEvolution)
+    renames = report.renames if report is not None and report.previous == root else ()
     old, new = (get_record(store, release.objects.record_schema, RecordSchema) for release in (before, after))
-    return compare(old, new)
+    return compare(old, new, renames)
 
 
 @contextmanager

@@ -24,11 +24,16 @@ from shardrel.trust.key_encryption import Unlocked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulled:
-    """What lies in the folder now."""
+    """What lies in the folder now.
+
+    Attributes:
+        present: Shards of it that lay there before, with the right bytes.
+    """
 
     shards: int
     records: int
     bytes: int
+    present: int = 0
 
 
 def pull_release(
@@ -72,11 +77,26 @@ def pull_release(
     _write(folder / ".release" / "root.json", manifest)
     _write(folder / ".release" / "record-schema.json", json.encode(schema))
     sizes: list[tuple[int, int]] = []
+    present = 0
     for shard in release.shards:
-        sizes.append(_pull_shard(store, shard, folder, schema, split, locks))
+        if split is None and locks is None and _is_there(folder, shard):
+            sizes.append((shard.records, shard.size))
+            present += 1
+        else:
+            sizes.append(_pull_shard(store, shard, folder, schema, split, locks))
         progress(len(sizes), len(release.shards))
     kept = [size for size in sizes if size[1]]
-    return Pulled(shards=len(kept), records=sum(records for records, _ in kept), bytes=sum(size for _, size in kept))
+    return Pulled(
+        shards=len(kept),
+        records=sum(records for records, _ in kept),
+        bytes=sum(size for _, size in kept),
+        present=present,
+    )
+
+
+def _is_there(folder: Path, shard: Shard) -> bool:
+    target = folder / f"{shard.id}.parquet"
+    return target.exists() and target.stat().st_size == shard.size and digest_of(target.read_bytes()) == shard.digest
 
 
 def _locks(release: Release, unlocked: Unlocked, split: str | None, *, ciphertext: bool) -> ReleaseLocks | None:
@@ -97,8 +117,7 @@ def _pull_shard(
     """Records and bytes of the file that a shard became; no bytes where it has no record of the split."""
     target = folder / f"{shard.id}.parquet"
     if split is None and locks is None:
-        if not (target.exists() and target.stat().st_size == shard.size and _has(target, shard.digest)):
-            _write(target, get(store, shard_descriptor(shard)))
+        _write(target, get(store, shard_descriptor(shard)))
         return shard.records, shard.size
     lock = None if locks is None else locks.of(shard)
     opened = open_shard(get(store, shard_descriptor(shard)), shard, schema.fields, split, lock)
@@ -123,10 +142,6 @@ def _check_folder(folder: Path, release: Release) -> None:
             path=str(folder / strange[0]),
             files=len(strange),
         )
-
-
-def _has(path: Path, digest: str) -> bool:
-    return digest_of(path.read_bytes()) == digest
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from shardrel.canonical import json
+from shardrel.errors import InvalidInputError
 from shardrel.records.evolution import Change, Rename
 from shardrel.records.schema import ListType, MapType, RecordSchema, StructType
 from shardrel.records.schema_changes import compare
-from tests.support.schemas import SCHEMAS, Edit, Place, edited, places
+from tests.support.schemas import NAMES, SCHEMAS, Edit, Place, edited, places
+from verifier.schema_changes import RenameError, changes_between
 
 FEW = settings(deadline=None, max_examples=50)
 MIRROR = {
@@ -80,6 +82,45 @@ def test_the_way_back_is_the_mirror_image(pair: tuple[RecordSchema, RecordSchema
     old, new = pair
     forth = Counter((MIRROR.get(c.kind, c.kind), c.path, c.now, c.was) for c in compare(old, new))
     assert forth == Counter((c.kind, c.path, c.was, c.now) for c in compare(new, old))
+
+
+def fits(old: RecordSchema, new: RecordSchema, rename: Rename) -> bool:
+    try:
+        compare(old, new, [rename])
+    except InvalidInputError:
+        return False
+    return True
+
+
+@st.composite
+def with_renames(draw: st.DrawFn) -> tuple[RecordSchema, RecordSchema, list[Rename]]:
+    """Two schemas and renames, of which many fit."""
+    old, new = draw(PAIRS)
+    names: dict[tuple[str, ...], list[str]] = {}
+    for path in places(new):
+        names.setdefault(path[:-1], []).append(path[-1])
+    fitting = [Rename(path=path, to=to) for path in places(old) for to in names.get(path[:-1], []) if to != path[-1]]
+    wrong = st.builds(Rename, path=st.sampled_from(sorted(places(old))), to=st.sampled_from(NAMES))
+    fitting = [one for one in fitting if fits(old, new, one)]
+    if not fitting or draw(st.integers(0, 9)) == 0:
+        fitting.append(draw(wrong))
+    one = st.sampled_from(fitting)
+    return old, new, draw(st.lists(one, max_size=3, unique_by=lambda rename: (rename.path[:-1], rename.to)))
+
+
+@settings(deadline=None, max_examples=100)
+@given(with_renames())
+def test_publisher_and_verifier_agree(case: tuple[RecordSchema, RecordSchema, list[Rename]]) -> None:
+    old, new, renames = case
+    theirs: list[Change] | None
+    try:
+        theirs = list(changes_between(old, new, renames))
+    except RenameError:
+        theirs = None
+    try:
+        assert compare(old, new, renames) == theirs
+    except InvalidInputError:
+        assert theirs is None
 
 
 @FEW

@@ -83,11 +83,11 @@ def test_publish_compares_with_a_previous_root_and_never_with_an_alias(shardrel:
         old,
         ["renamed", "changed", "added"],
     )
-    assert [change["kind"] for change in shardrel("diff", old, done["root"])["schemaChanges"]] == [
-        "removed",
-        "added",
-        "added",
-    ]
+    # What was declared is known one way; the other way round nobody declared anything.
+    forth = shardrel("diff", old, done["root"])["schemaChanges"]
+    assert [change["kind"] for change in forth] == ["renamed", "changed", "added"]
+    back = shardrel("diff", done["root"], old)["schemaChanges"]
+    assert sorted(change["kind"] for change in back) == ["added", "removed", "removed"]
     assert shardrel("verify", done["root"])["verdict"] == "PASSED"
     said = shardrel("report", done["root"])["attestations"]
     assert {one["kind"]: one["by"] for one in said}["schema-evolution"] == ["publisher"]
@@ -170,3 +170,15 @@ def test_a_page_escapes_what_others_named() -> None:
 def test_what_would_move_the_cursor_is_shown_as_an_escape() -> None:
     assert visible("é → \U0001f600") == "é → \U0001f600"
     assert visible("a\x1b[2Jb\nc\u202e") == r"a\x1b[2Jb\nc\u202e"
+
+
+def test_a_pull_says_what_was_there_and_what_the_gate_says(shardrel: Command) -> None:
+    shardrel("init")
+    root = published(shardrel, "a.jsonl", [record(n) for n in range(4)])["root"]
+    first = shardrel("pull", root[7:19], "--to", "out")
+    assert (first["root"], first["alreadyPresent"], first["state"]) == (root, 0, "STAGED")
+    next(Path("out").glob("*.parquet")).write_bytes(b"broken")
+    shardrel("revoke", root, "--reason", "test.reason")
+    again = shardrel("pull", root, "--to", "out")
+    assert (again["alreadyPresent"], again["state"]) == (first["shards"] - 1, "INVALID")
+    assert shardrel("pull", root, "--to", "new", "--dataset", "other")["state"] is None

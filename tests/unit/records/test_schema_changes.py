@@ -27,6 +27,7 @@ from shardrel.records.schema import (
     TimeType,
 )
 from shardrel.records.schema_changes import compare
+from verifier.schema_changes import RenameError, changes_between
 
 TEXT = StringType()
 
@@ -78,7 +79,10 @@ OTHER: list[tuple[LogicalType, LogicalType]] = [
 
 
 def kinds(old: RecordSchema, new: RecordSchema, *renames: Rename) -> list[tuple[str, tuple[str, ...]]]:
-    return [(change.kind, change.path) for change in compare(old, new, renames)]
+    """What both programs say, which has to be the same."""
+    changes = compare(old, new, renames)
+    assert list(changes_between(old, new, renames)) == changes
+    return [(change.kind, change.path) for change in changes]
 
 
 @pytest.mark.parametrize(("narrow", "wide"), WIDER)
@@ -141,3 +145,5 @@ def test_a_rename_that_fits_nowhere_is_refused(renames: list[Rename]) -> None:
     with pytest.raises(InvalidInputError) as caught:
         compare(schema(column("a"), column("z")), schema(column("b"), column("c")), renames)
     assert caught.value.code == ErrorCode.INPUT_RENAME
+    with pytest.raises(RenameError):
+        changes_between(schema(column("a"), column("z")), schema(column("b"), column("c")), renames)
