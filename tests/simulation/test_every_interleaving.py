@@ -15,7 +15,7 @@ from msgspec.structs import replace as changed
 
 from shardrel.gate import eligibility, judge
 from shardrel.gate.facts import Accept
-from shardrel.gate.transitions import admission, fences, publication, runs
+from shardrel.gate.transitions import admission, fences, publication, retention, runs
 from shardrel.records.gate import Candidate
 from shardrel.records.report import LogRange
 from tests.support.explorer import Exploration, Explored, ViolationError
@@ -25,7 +25,7 @@ from tests.support.gate_world import World, beginning
 
 KINDS = {
     "begin-publication", "end-publication", "admit", "rollback", "advance", "revoke", "start", "renew", "end",
-    "checkpoint", "set-policy", "verify", "recheck", "approve", "record", "stage", "advance-keeping", "begin", "swap", "refusal", "answer",
+    "checkpoint", "set-policy", "verify", "recheck", "approve", "record", "stage", "advance-keeping", "retire", "end-sweep", "begin", "swap", "refusal", "answer",
 }  # fmt: skip
 
 SLOW_CLIENT = Bounds(roots=1, known=1, generations=1, benchmarks=0, policies=0, heads=0)
@@ -33,15 +33,23 @@ TWO_ROOTS = Bounds(slots=0, benchmarks=0, policies=0, heads=0)
 CHECKPOINTS = Bounds(slots=0, roots=1, known=1, generations=1, benchmarks=0, policies=0, heads=2)
 NEW_POLICY = Bounds(slots=0, roots=1, known=0, runs=0, benchmarks=0)
 STAGED = replace(CHECKPOINTS, tombstones=2, heads=0, runs=0, revocations=0, staging=True)
+RETIRING = Bounds(
+    slots=0, roots=1, known=0, generations=1, tombstones=0, benchmarks=0, revocations=1, policies=0, heads=1,
+    retirements=2,
+)  # fmt: skip
+SLOW_WRITER = replace(RETIRING, slots=1, revocations=0, heads=0, runs=0, retirements=1)
 SMALL = {
     "slow-client": SLOW_CLIENT, "two-roots": TWO_ROOTS, "checkpoints": CHECKPOINTS, "new-policy": NEW_POLICY,
-    "staged": STAGED,
+    "staged": STAGED, "retiring": RETIRING, "slow-writer": SLOW_WRITER,
 }  # fmt: skip
 LARGE = {
     "slow-client-two-fences": Bounds(roots=1, known=1, generations=1, policies=0, heads=0),
     "slow-client-new-policy": Bounds(roots=1, known=1, generations=1, benchmarks=0, heads=0),
     "slow-client-two-roots": Bounds(generations=1, benchmarks=0, policies=0, heads=0, runs=0, revocations=0),
     "slow-client-staged": replace(STAGED, slots=1, tombstones=1),
+    "retiring-two-roots": replace(RETIRING, roots=2, known=1),
+    "slow-client-retiring": replace(RETIRING, slots=1, retirements=1),
+    "retiring-at-fences": replace(RETIRING, tombstones=2, staging=True, runs=0, revocations=0),
     "two-slow-clients": replace(SLOW_CLIENT, slots=2),
     "two-roots-two-fences": Bounds(slots=0, known=1, policies=0, heads=0),
     "two-aliases-two-runs": replace(CHECKPOINTS, aliases=2, runs=2, heads=1, tombstones=2),
@@ -198,6 +206,20 @@ def _follows_the_alias(right: Any, body: Any, request: Any, *rest: Any) -> Any:
     return right(changed(body, runs={**body.runs, request.run: moved}), request, *rest)
 
 
+def _without_the_sweep(right: Any, body: Any, *rest: Any) -> Any:
+    verdict = right(changed(body, retention=changed(body.retention, sweep=None)), *rest)
+    return (
+        replace(verdict, body=changed(verdict.body, retention=body.retention))
+        if isinstance(verdict, Accept)
+        else verdict
+    )
+
+
+def _closing(right: Any, body: Any, *rest: Any) -> Any:
+    verdict = right(body, *rest)
+    return replace(verdict, body=changed(verdict.body, permits={})) if isinstance(verdict, Accept) else verdict
+
+
 MUTANTS = {
     "an advance closes nothing": Mutant(
         patch=_replacing(fences, "close_permits", lambda right, body, wanted, reason: (body, ())),
@@ -257,6 +279,26 @@ MUTANTS = {
         patch=_sets(eligibility, "members", lambda role, key_ids: key_ids),
         caught="an alias moved to a root that is not verified at the fences",
         bounds=Bounds(roots=1, known=1, runs=0, benchmarks=0, tombstones=0, revocations=0),
+    ),
+    "what is in use is let go of": Mutant(
+        patch=_sets(retention, "_pinned", lambda body, request: None),
+        caught="what is in use was let go of",
+        bounds=RETIRING,
+    ),
+    "a sweep keeps nobody out": Mutant(
+        patch=_replacing(publication, "begin", _without_the_sweep),
+        caught="a publication began while a sweep was open",
+        bounds=RETIRING,
+    ),
+    "a collection forgets a revocation": Mutant(
+        patch=_sets(retention, "_without", lambda body, roots: {r: c for r, c in body.candidates.items() if r not in roots}),
+        caught="a revocation was forgotten",
+        bounds=RETIRING,
+    ),
+    "staged entries close permits": Mutant(
+        patch=_replacing(fences, "stage", _closing),
+        caught="staged entries closed a permit",
+        bounds=STAGED,
     ),
     "a renewal follows the alias": Mutant(
         patch=_replacing(runs, "renew", _follows_the_alias), caught="a run changed its root", bounds=TWO_ROOTS

@@ -15,8 +15,10 @@ from shardrel.records.transition import (
     BeginPublication,
     EndPublication,
     EndRun,
+    EndSweep,
     RenewRun,
     Request,
+    Retire,
     Revoke,
     Rollback,
     SetPolicy,
@@ -39,6 +41,7 @@ class Bounds:
         tombstones, benchmarks: Highest watermarks.
         revocations, policies: Most of them.
         heads: Checkpoints of a run.
+        retirements: Most collections.
         staging: Whether entries are staged before a fence takes them, of two kinds, so that they can be replaced.
         slots: Clients whose swap or answer is still to come; everybody else acts in one step.
         asks_history: False for a client that asks again without looking for its own success.
@@ -54,6 +57,7 @@ class Bounds:
     revocations: int = 1
     policies: int = 1
     heads: int = 1
+    retirements: int = 0
     staging: bool = False
     slots: int = 1
     asks_history: bool = True
@@ -127,6 +131,11 @@ def requests(world: World, bounds: Bounds) -> Iterator[tuple[str, Request]]:
             yield f"revoke r{number}", Revoke(root=root, reason="tests", report=None)
     for run in ("u1", "u2")[: bounds.runs]:
         yield from _runs(world, bounds, run)
+    if world.spent[2] < bounds.retirements:
+        yield from _retirements(world, bounds)
+    if bounds.retirements:
+        boundary = world.body.retention.boundary
+        yield from (("end-sweep", EndSweep(boundary=at)) for at in (boundary, boundary + 1) if at)
     if world.spent[1] < bounds.policies:
         new = named("policy b" if world.policy == "a" else "policy a")
         for old in (world.body.policy, new):
@@ -136,8 +145,26 @@ def requests(world: World, bounds: Bounds) -> Iterator[tuple[str, Request]]:
 def _publications(world: World, bounds: Bounds) -> Iterator[tuple[str, Request]]:
     if bounds.known < bounds.roots:
         yield "begin-publication", BeginPublication(publication="p", snapshot=gates.SNAPSHOT)
+        pin = world.body.publications.get("p")
         for number, root in enumerate((*roots_of(bounds)[bounds.known :], None)):
             yield f"end-publication {number}", EndPublication(publication="p", root=root)
+            if pin is not None and bounds.retirements:
+                old = EndPublication(publication="p", root=root, pin=max(pin.sequence - 1, 1))
+                yield f"end-publication-of-another-pin {number}", old
+
+
+def _retirements(world: World, bounds: Bounds) -> Iterator[tuple[str, Request]]:
+    """Plans of this state and of the one before, also for what is in use, is not known, or is not open."""
+    sequence = world.body.sequence
+    for roots in ((), *((root,) for root in roots_of(bounds))):
+        for publications in ((), ("p",)) if bounds.known < bounds.roots else ((),):
+            for objects in (0, 1):
+                for after in (sequence, sequence - 1):
+                    request = Retire(
+                        after=max(after, 1), plan=named("plan"), objects=objects, roots=roots,
+                        publications=publications, runs=(), owner="gc",
+                    )  # fmt: skip
+                    yield f"retire {len(roots)} {len(publications)} {objects}", request
 
 
 def _moves(world: World, bounds: Bounds, alias: str) -> Iterator[tuple[str, Request]]:
@@ -230,7 +257,9 @@ def key_of(world: World) -> Hashable:
         sorted((name, alias.generation, number[alias.root]) for name, alias in body.aliases.items()),
         open_permits,
         runs,
-        sorted(body.publications),
+        sorted((name, pin.sequence > body.retention.boundary) for name, pin in body.publications.items()),
+        body.retention.sweep is not None,
+        sorted(number[root] for root, found in body.candidates.items() if found.sequence == body.retention.boundary),
         sorted((number[root], by, chain.end, _fresh(body, root, chain.sequence)) for (root, by, _), chain in world.chains.items()),
         sorted((number[root], _fresh(body, root, yes.approval.gate_sequence)) for root, yes in world.approvals.items()),
         sorted(world.recorded),
@@ -246,8 +275,8 @@ def _all_roots(world: World) -> set[str]:
 
 def _fresh(body: GateBody, root: str, sequence: int) -> bool:
     """Whether something said at a sequence still counts after the root's invalidation, if it is INVALID."""
-    candidate = body.candidates[root]
-    return candidate.state != "INVALID" or sequence >= candidate.sequence
+    candidate = body.candidates.get(root)
+    return candidate is None or candidate.state != "INVALID" or sequence >= candidate.sequence
 
 
 def _slot_key(body: GateBody, slot: Slot) -> Hashable:
@@ -257,7 +286,20 @@ def _slot_key(body: GateBody, slot: Slot) -> Hashable:
         run = body.runs.get(request.run)
         permit = "held" if run is not None and run.permit == request.permit else "stale"
         request = _without_permit(request)
-    return request, permit, slot.effects, _known_key(body, slot.known)
+    if isinstance(request, Retire | EndSweep | EndPublication):
+        request = _without_sequences(body, request)
+    looked = slot.known.evidence.cleared == body.retention.boundary
+    return request, permit, slot.effects, _known_key(body, slot.known), looked
+
+
+def _without_sequences(body: GateBody, request: Retire | EndSweep | EndPublication) -> Hashable:
+    """What is named by a sequence matters by whether it is that of now."""
+    if isinstance(request, Retire):
+        return changed(request, after=1), request.after == body.sequence
+    if isinstance(request, EndSweep):
+        return "end-sweep", request.boundary == body.retention.boundary
+    pin = body.publications.get(request.publication)
+    return changed(request, pin=None), request.pin is None or (pin is not None and request.pin == pin.sequence)
 
 
 def _without_permit(request: AdmitCheckpoint) -> AdmitCheckpoint:

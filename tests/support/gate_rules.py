@@ -13,6 +13,8 @@ def _hold(true: bool, sentence: str) -> None:
 def check_state(world: World) -> None:
     """Rules of one state."""
     body = world.body
+    used = {alias.root for alias in body.aliases.values()} | {run.root for run in body.runs.values()}
+    _hold(used <= body.candidates.keys(), "what is in use was let go of")
     for permit in body.permits.values():
         bound = (permit.tombstone_watermark, permit.benchmark_fence)
         _hold(bound == (world.fences[0][0], world.fences[1][0]), "a permit is open below a fence")
@@ -38,9 +40,24 @@ def check_step(before: World, name: str, after: World) -> None:
         return
     _check_fences(before, after)
     _check_aliases(before, after, name)
-    _check_candidates(before, after)
+    _check_candidates(before, after, name)
     _check_runs(before, after)
+    _check_retention(before, after, name)
     _hold(not (set(new.permits) - set(old.permits)) or _one_new_permit(old, new), "a permit was given twice")
+
+
+def _check_retention(before: World, after: World, name: str) -> None:
+    then, now = before.body.retention, after.body.retention
+    _hold(now.boundary >= then.boundary, "the boundary went back")
+    _hold(now.boundary == then.boundary or now.boundary == after.body.sequence, "the boundary is of another transition")
+    _hold((now.boundary > then.boundary) <= (then.sweep is None and now.sweep is not None), "a sweep was overtaken")
+    begun = after.body.publications.keys() - before.body.publications.keys()
+    _hold(not begun or then.sweep is None, "a publication began while a sweep was open")
+    lost = {
+        root for root, one in before.body.candidates.items() if one.state == "INVALID"
+    } - after.body.candidates.keys()
+    _hold(not lost, "a revocation was forgotten")
+    _hold(not name.startswith("stage ") or before.body.permits == after.body.permits, "staged entries closed a permit")
 
 
 def _one_new_permit(old: GateBody, new: GateBody) -> bool:
@@ -80,10 +97,10 @@ def _check_aliases(before: World, after: World, name: str) -> None:
             _hold(int(assumed) == now.generation - 1, "a false assumption was accepted")
 
 
-def _check_candidates(before: World, after: World) -> None:
+def _check_candidates(before: World, after: World, name: str) -> None:
     for root, then in before.body.candidates.items():
         now = after.body.candidates.get(root)
-        _hold(now is not None, "a candidate went away")
+        _hold(now is not None or "etire " in name, "a candidate went away")
         if then.state == "INVALID" and now is not None and now.state != "INVALID":
             _hold(usable(before, root) and approved(before, root), "an INVALID root came back without new evidence")
         _hold(now is None or not _back(then, now), "an ADMITTED root is STAGED again")

@@ -24,6 +24,7 @@ from shardrel.records.transition import (
     Effects,
     Init,
     Request,
+    Retire,
     Revoke,
     SetPolicy,
     StageFence,
@@ -121,7 +122,7 @@ class World:
         policy: ``a`` or ``b``.
         chains: By root, verifier and whether it led beyond the fences when it was made.
         recorded: Runs whose record is written; ``started`` those that ever started.
-        spent: How many revocations and policy changes there were.
+        spent: How many revocations, policy changes and retirements there were.
     """
 
     body: GateBody
@@ -130,7 +131,7 @@ class World:
     approvals: dict[str, SeenApproval]
     recorded: frozenset[str] = frozenset()
     started: tuple[str, ...] = ()
-    spent: tuple[int, int] = (0, 0)
+    spent: tuple[int, int, int] = (0, 0, 0)
     slots: tuple[Slot | None, ...] = ()
 
     @property
@@ -198,6 +199,7 @@ def gathered(world: World, request: Request) -> Known:
         log=_facts(request) if isinstance(request, AdvanceFence | StageFence) else None,
         rest=_rest(request) if isinstance(request, AdvanceFence) else None,
         run_recorded=getattr(request, "run", None) in world.recorded,
+        cleared=world.body.retention.boundary,
     )
     return Known(chains=chains, approval=approval, evidence=evidence)
 
@@ -236,10 +238,17 @@ def landed(world: World, request: Request, accept: Accept) -> World:
     if isinstance(request, StartRun):
         return replace(after, started=tuple(sorted((*world.started, request.run))))
     if isinstance(request, SetPolicy):
-        return replace(after, policy="b" if world.policy == "a" else "a", spent=(world.spent[0], world.spent[1] + 1))
+        return replace(after, policy="b" if world.policy == "a" else "a", spent=_one_more(world, 1))
     if isinstance(request, Revoke):
-        return replace(after, spent=(world.spent[0] + 1, world.spent[1]))
+        return replace(after, spent=_one_more(world, 0))
+    if isinstance(request, Retire):
+        return replace(after, spent=_one_more(world, 2))
     return after
+
+
+def _one_more(world: World, at: int) -> tuple[int, int, int]:
+    first, second, third = (spent + (number == at) for number, spent in enumerate(world.spent))
+    return first, second, third
 
 
 def attestations(world: World) -> Iterator[tuple[str, World]]:
