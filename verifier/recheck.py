@@ -1,40 +1,29 @@
 """recheck: only what the fence logs took in since a root last passed. Source: schemas/SPEC.md#verification"""
 
-import tempfile
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
-import numpy as np
 
 from shardrel.canonical import json
 from shardrel.digest import parse_digest
-from shardrel.errors import ErrorCode, IntegrityError, RefusedError
+from shardrel.errors import ErrorCode, RefusedError
 from shardrel.gate.evidence import gather
 from shardrel.gate.facts import SeenReport
 from shardrel.gate.view import GateView
 from shardrel.records.gate import GateBody
 from shardrel.records.release import Release
 from shardrel.records.report import Report
-from shardrel.records.schema import RecordSchema
-from shardrel.records.snapshot import Snapshot
-from shardrel.store.objects import get_by_digest, get_record
+from shardrel.store.objects import get_by_digest
 from shardrel.store.port import Store
 from shardrel.trust.keys import key_id
 from shardrel.trust.policy import is_met
 from verifier import fences
-from verifier.encryption import open_snapshot
+from verifier.hits import count_hits
 from verifier.logs import Logs, Target, fences_of, read_logs
-from verifier.parts import Listed, read_snapshot_part
-from verifier.pool import in_order
 from verifier.report import report_of
-from verifier.runs import Runs
-from verifier.shard import Scan
-from verifier.structure import FlawError
-from verifier.tally import Spot, Tally
-from verifier.verify import VerifyResult, World, examine_all, sign, subject_of
+from verifier.tally import Tally
+from verifier.verify import VerifyResult, World, sign, subject_of
 
 Position = tuple[int, int]
 
@@ -45,7 +34,7 @@ def recheck_fences(
     """Look for members that the entries behind the last PASSED report name, up to the gate's watermarks.
 
     That report says that the release holds exactly its snapshot's members, so the tuples are read from
-    there; the shards are read again only where an entry selects by text.
+    there; the shards are read again, for hits alone, only where an entry selects by text.
 
     Args:
         target: Another end than the gate's fences: what is staged behind one.
@@ -75,11 +64,7 @@ def recheck_fences(
     tombstones = fences.tombstones(logs.tombstones, json.MAX_INTEGER, first=after[0] + 1)
     benchmarks = fences.benchmarks(logs.benchmarks, json.MAX_INTEGER, first=after[1] + 1)
     # 3. Their hits.
-    if benchmarks.by_text:
-        world.unlocked.check(release.encryption)
-        _rescan(store, release, (tombstones, benchmarks), world, tally)
-    elif not (tombstones.empty and benchmarks.empty):
-        _look_up(store, release, logs, (tombstones, benchmarks), world, tally)
+    count_hits(store, release, logs, (tombstones, benchmarks), world, tally)
     report = report_of(
         subject_of(root, gate, logs, target, after),
         tally.findings(),
@@ -166,59 +151,3 @@ def _end(report: Report, at: Position, logs: Logs) -> Position | None:
             return None
         reached.append(seen.last)
     return reached[0], reached[1]
-
-
-def _rescan(
-    store: Store, release: Release, selectors: tuple[fences.Selectors, fences.Selectors], world: World, tally: Tally
-) -> None:
-    schema = get_record(store, release.objects.record_schema, RecordSchema)
-    scan = Scan(
-        store=store,
-        release=release,
-        schema=schema,
-        tombstones=selectors[0],
-        benchmarks=selectors[1],
-        unlocked=world.unlocked,
-    )
-    with tempfile.TemporaryDirectory(prefix="shardrel-verify-") as folder, ThreadPoolExecutor(world.workers) as pool:
-        examine_all(scan, Runs(Path(folder), []), pool, world, tally)
-
-
-def _look_up(
-    store: Store,
-    release: Release,
-    logs: Logs,
-    selectors: tuple[fences.Selectors, fences.Selectors],
-    world: World,
-    tally: Tally,
-) -> None:
-    snapshot = get_record(store, release.objects.snapshot, Snapshot)
-    world.unlocked.check(snapshot.encryption)
-    tally.nameless = tally.nameless or snapshot.encryption is not None
-    try:
-        snapshot, parts_key = open_snapshot(snapshot, world.unlocked)
-    except FlawError as flaw:
-        raise IntegrityError(flaw.code, flaw.detail, snapshot=release.dataset_snapshot) from flaw
-    left_out = fences.left_out(logs, release.tombstone_watermark, release.benchmark_fence)
-    lowers = [None, *(part.last_sample_id for part in snapshot.parts)]
-
-    def work(number: int) -> None:
-        try:
-            listed = read_snapshot_part(store, snapshot.parts[number], lowers[number], parts_key)
-        except FlawError as flaw:
-            tally.add([Spot(code=flaw.code, subject=release.dataset_snapshot, detail=flaw.detail)])
-            return
-        tally.add(_hits(listed.where(~fences.named(left_out, listed)), selectors, release.dataset_snapshot))
-
-    count = len(snapshot.parts)
-    with ThreadPoolExecutor(world.workers) as pool:
-        for done, _ in enumerate(in_order(pool, work, range(count), 2 * world.workers), start=1):
-            world.progress(done, count)
-
-
-def _hits(listed: Listed, selectors: tuple[fences.Selectors, fences.Selectors], subject: str) -> Iterator[Spot]:
-    for code, chosen in zip((ErrorCode.TOMBSTONE_HIT, ErrorCode.BENCHMARK_HIT), selectors, strict=True):
-        places = np.flatnonzero(fences.named((chosen,), listed))
-        if len(places):
-            first = listed.ids[int(places[0])].as_py()
-            yield Spot(code=code, subject=subject, count=len(places), sample_id=first)
