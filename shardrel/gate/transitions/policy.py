@@ -2,11 +2,12 @@
 
 from msgspec.structs import replace
 
-from shardrel.errors import ErrorCode
+from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.gate.facts import Accept, Evidence, Refuse, refuse
 from shardrel.gate.transitions.roles import signing_role
 from shardrel.records.gate import Fence, GateBody
 from shardrel.records.transition import Effects, GateRole, Init, SetPolicy
+from shardrel.trust.policy import validate
 
 # The state holds its text, and stays below the bound of a record with everything else full.
 MAX_POLICY_BYTES = 1 << 20
@@ -19,8 +20,9 @@ def create(body: GateBody | None, request: Init, evidence: Evidence) -> Accept |
     role = None if evidence.policy is None else signing_role(request, evidence.policy, evidence.signers)
     if role is None:
         return refuse(ErrorCode.TRUST_ROLE, "the governor of the first policy creates the gate")
-    if request.policy.size > MAX_POLICY_BYTES:
-        return _too_large(request)
+    bad = _unfit(request, evidence)
+    if bad is not None:
+        return bad
     empty = Fence(watermark=0, log=None)
     begun = GateBody(
         gate_id=request.gate_id,
@@ -44,12 +46,18 @@ def set_policy(body: GateBody, request: SetPolicy, evidence: Evidence, role: Gat
         return refuse(ErrorCode.GATE_ASSUMPTION, "the gate has another policy than the request takes for the old one")
     if evidence.policy is None or signing_role(request, evidence.policy, evidence.signers) is None:
         return refuse(ErrorCode.TRUST_THRESHOLD, "the governors of the new policy have to sign too")
-    if request.policy.size > MAX_POLICY_BYTES:
-        return _too_large(request)
-    return Accept(body=replace(body, policy=request.policy), effects=Effects(), role=role)
+    return _unfit(request, evidence) or Accept(body=replace(body, policy=request.policy), effects=Effects(), role=role)
 
 
-def _too_large(request: Init | SetPolicy) -> Refuse:
+def _unfit(request: Init | SetPolicy, evidence: Evidence) -> Refuse | None:
+    """Why nobody may put this policy in force: it is too large, or one that leaves a role to nobody."""
+    if evidence.policy is not None:
+        try:
+            validate(evidence.policy)
+        except InvalidInputError as err:
+            return refuse(err.code, err.message)
+    if request.policy.size <= MAX_POLICY_BYTES:
+        return None
     return refuse(
         ErrorCode.GATE_LIMIT,
         "a policy is larger than a gate holds",

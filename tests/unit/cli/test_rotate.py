@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
+from shardrel.store.local import LocalStore
 from tests.support.command import Command, shardrel_in
 from tests.support.kms_server import kms_server
 
@@ -92,6 +94,23 @@ def test_to_rotate_again_answers_as_before_and_makes_no_third_key(shardrel: Comm
 def test_an_interrupted_rotation_goes_on_with_the_key_that_it_made(shardrel: Command) -> None:
     [left] = shardrel("keys", "make", "approver-2")["keys"]
     assert shardrel("keys", "rotate", "approver")["keys"][0]["keyId"] == left["keyId"]
+
+
+@pytest.mark.parametrize("fault", [Fault.UNKNOWN_AFTER, Fault.UNKNOWN_BEFORE])
+def test_a_rotation_whose_outcome_was_not_told_is_finished_by_the_same_command(
+    shardrel: Command, monkeypatch: pytest.MonkeyPatch, fault: Fault
+) -> None:
+    silent = FaultyStore(LocalStore(".shardrel/store"), [Rule(operation="swap", prefix="gates/", fault=fault)])
+    with monkeypatch.context() as patched:
+        patched.setattr("shardrel.cli.rotate.the_store_to_write", lambda _: silent)
+        assert shardrel.code("keys", "rotate", "admin", status=4) == "outcome-unknown.swap"
+    assert len(list((KEYS / "operations").iterdir())) == 1
+    done = shardrel("keys", "rotate", "admin")
+    assert (done["keys"][0]["name"], done["repeated"]) == ("admin-2", fault is Fault.UNKNOWN_AFTER)
+    assert role(shardrel, "governor") == ["admin-2"]
+    assert not (KEYS / "admin-3.pem").exists()
+    assert list((KEYS / "operations").iterdir()) == []
+    assert [entry["kind"] for entry in shardrel("log")["transitions"]] == ["init", "set-policy"]
 
 
 def test_without_the_governors_nothing_changes(shardrel: Command) -> None:

@@ -4,17 +4,23 @@ import pytest
 from msgspec.structs import replace
 
 from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
-from shardrel.errors import ErrorCode, RefusedError, TrustError
+from shardrel.errors import ConflictError, ErrorCode, RefusedError, TrustError
 from shardrel.gate.admit import admit
 from shardrel.gate.approve import approve
+from shardrel.gate.facts import Evidence, Refuse
 from shardrel.gate.fence import advance
 from shardrel.gate.history import read_history
 from shardrel.gate.policy import PolicySet, set_policy
+from shardrel.gate.rotations import find_rotation
 from shardrel.gate.runs import renew, show, start
 from shardrel.gate.status import read_status
+from shardrel.gate.transitions import decide
 from shardrel.gate.view import read_gate
 from shardrel.records.policy import Policy, Role
+from shardrel.records.transition import SetPolicy
 from shardrel.store.memory import MemoryStore
+from shardrel.store.objects import put_record, unversioned
+from shardrel.trust.keys import key_id
 from tests.support import gates
 from tests.unit.gate.test_fences import tombstones
 
@@ -130,3 +136,40 @@ def test_a_key_that_left_signs_no_transition(store: MemoryStore) -> None:
         admit(store, gates.DATASET, ROOT, "prod", gates.call())
     assert caught.value.code == ErrorCode.TRUST_ROLE
     assert admit(store, gates.DATASET, ROOT, "prod", gates.call("releaser-2")).generation == 1
+
+
+def test_a_change_made_of_another_policy_than_holds_is_refused(store: MemoryStore) -> None:
+    """Two people change the policy at once: the second one must not take the first one's change back unseen."""
+    seen = read_gate(store, gates.DATASET).body.policy
+    change(store, policy(runner=role("runner-2")))
+    with pytest.raises(ConflictError) as caught:
+        set_policy(store, gates.DATASET, policy(verifier=role("verifier-2")), gates.call(), previous=seen)
+    assert caught.value.code == ErrorCode.GATE_ASSUMPTION
+
+
+@pytest.mark.parametrize(
+    "unsound",
+    [policy(runner=role("r", threshold=2)), policy(verifier=role("publisher")), policy(approver=role("a", "a"))],
+    ids=["nobody-can-sign", "two-duties", "one-key-twice"],
+)
+def test_the_rule_itself_lets_no_unsound_policy_in(store: MemoryStore, unsound: Policy) -> None:
+    """Also where a caller leaves the check of its verb out."""
+    view = read_gate(store, gates.DATASET)
+    request = SetPolicy(policy=unversioned(put_record(store, unsound)), previous=view.body.policy)
+    evidence = Evidence(signers=frozenset(key_id(key) for key in gates.publics("admin")), policy=unsound)
+    verdict = decide(view.body, request, evidence, view.policy)
+    assert isinstance(verdict, Refuse)
+    assert verdict.code == ErrorCode.INPUT_POLICY
+
+
+def test_a_rotation_is_found_again_and_other_changes_are_not_taken_for_one(store: MemoryStore) -> None:
+    change(store, policy(verifier=role("verifier-2")))
+    change(store, policy(verifier=role("verifier-2"), approver=role("approver", "more")))
+    change(store, policy(approver=role("approver", "more"), runner=role("runner-2")))
+    view = read_gate(store, gates.DATASET)
+    found = find_rotation(store, view, "verifier")
+    assert found is not None
+    assert (found.old.name, found.new.name) == ("verifier", "verifier-2")
+    assert found == find_rotation(store, view, key_id(gates.key("verifier").public))
+    for name in ("verifier-2", "more", "admin", "nobody"):
+        assert find_rotation(store, view, name) is None
