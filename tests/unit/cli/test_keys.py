@@ -1,6 +1,11 @@
 """Keys as people name them: under a passphrase, in a file, in KMS."""
 
+import contextlib
 import json
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -113,6 +118,32 @@ def test_the_approver_is_found_by_role_and_named_where_there_are_two(shardrel: C
     assert shardrel("approve", ROOT, "--key", "second")["approvals"] == 1
     (KEYS / "second.pem").unlink()
     assert shardrel("approve", ROOT)["approvals"] == 2
+
+
+def at_a_terminal(*line: str, typed: list[str]) -> str:
+    """What a person sees who runs a command line and types an answer to each question."""
+    terminal, theirs = pty.openpty()
+    command = [sys.executable, "-m", "shardrel.cli", *line]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+    process = subprocess.Popen(command, env=environment, preexec_fn=lambda: os.login_tty(theirs), close_fds=False)
+    os.close(theirs)
+    seen, answers = "", iter(typed)
+    with contextlib.suppress(OSError):  # the terminal is gone when the process is
+        while piece := os.read(terminal, 4096).decode():
+            seen += piece
+            if seen.endswith(": ") and (answer := next(answers, None)) is not None:
+                os.write(terminal, f"{answer}\n".encode())
+    os.close(terminal)
+    return f"{process.wait()} {seen}"
+
+
+def test_a_passphrase_is_asked_for_at_a_terminal_and_not_shown(shardrel: Command) -> None:
+    assert "passphrases differ" in at_a_terminal("keys", "make", "one", "--passphrase", typed=["open", "shut"])
+    seen = at_a_terminal("keys", "make", "one", "--passphrase", typed=["open sesame", "open sesame"])
+    assert seen.startswith("0 ")
+    assert "sesame" not in seen
+    (KEYS / "one.pub.json").unlink()
+    assert shardrel.code("keys", "show") == "trust.passphrase"
 
 
 @pytest.fixture(scope="module")
