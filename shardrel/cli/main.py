@@ -38,6 +38,7 @@ from shardrel.cli import run as runs
 from shardrel.cli.border import guarded
 from shardrel.cli.output import Result
 from shardrel.cli.settings import group, verb
+from shardrel.errors import StoppedError
 
 _Verb = Callable[..., Result]
 _NAME = "shardrel"
@@ -128,6 +129,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _invoke(arguments: Sequence[str], as_json: bool) -> int:
     status = build_app(help_without_verb=not as_json)(args=list(arguments), prog_name=_NAME, standalone_mode=False)
+    if status == StoppedError.exit_status:
+        # Typer makes a silent exit of Ctrl-C.
+        raise KeyboardInterrupt
     return status if isinstance(status, int) else 0
 
 

@@ -2,7 +2,10 @@
 
 import errno
 import json
+import os
+import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import typer
@@ -78,6 +81,25 @@ def test_an_interrupt_is_no_bug(stop: BaseException, capsys: pytest.CaptureFixtu
     assert "Traceback" not in capsys.readouterr().err
     assert guarded(raising(stop), as_json=True) == 130
     assert json.loads(capsys.readouterr().out)["error"]["code"] == ErrorCode.CALL_INTERRUPTED
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_an_interrupt_inside_of_a_verb_is_told(
+    as_json: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Nobody writes into the pipe, so that the verb waits for what it reads until the signal comes.
+    os.mkfifo(tmp_path / "pipe")
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        line = ["check-proof", str(tmp_path / "pipe"), "--root", "sha256:" + "0" * 64]
+        assert main([*line, "--json"] if as_json else line) == 130
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    shown = capsys.readouterr()
+    assert "call.interrupted" in (shown.out if as_json else shown.err)
+    assert bool(shown.out) == as_json
 
 
 @pytest.mark.parametrize(
