@@ -1,7 +1,8 @@
 """The local store: a folder whose writes are atomic and durable. Source: schemas/SPEC.md#store
 
 Objects appear by ``link(2)`` of a file that is already durable, the gate state by ``rename(2)``
-under a lock; then the folder is made durable. A killed process leaves at most a file below ``tmp/``.
+under a lock; then the folder is made durable. A killed process leaves at most a file below ``tmp/``, which the first
+write of a later one removes.
 """
 
 import errno
@@ -9,10 +10,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from shardrel import clock
 from shardrel.digest import digest_of
 from shardrel.errors import ErrorCode, IntegrityError
-from shardrel.store import folders
+from shardrel.store import drafts, folders
 from shardrel.store.layout import check_key, check_prefix, is_key
 from shardrel.store.port import (
     Address,
@@ -45,6 +45,7 @@ class LocalStore:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.path.abspath(os.fspath(path))
         self._durable: set[tuple[str, int]] = set()
+        self._swept = False
 
     @property
     def url(self) -> str:
@@ -114,6 +115,14 @@ class LocalStore:
             with folders.locked(root, _LOCK_PATIENCE):
                 current = _read(folder, name, None)
                 return current is None or _version(key, current) != version or _unlink(folder, name)
+
+    def drop_folder(self, prefix: str) -> None:
+        """Remove the folder of keys with this prefix if it is empty; nobody may write there meanwhile."""
+        parent, name = check_prefix(prefix).rstrip("/").rsplit("/", 1)
+        with folders.translated(), self._entered(parent) as folder:
+            if folder is not None:
+                with suppress(OSError):  # it holds something, or is gone
+                    os.rmdir(name, dir_fd=folder)
 
     def _install(
         self, root: int, folder: int, key: ObjectKey, data: bytes | memoryview, *, replace: bool = False
@@ -191,13 +200,11 @@ class LocalStore:
     def _draft(self, root: int, data: bytes | memoryview) -> Iterator[tuple[int, str]]:
         """A durable file of the bytes without a key yet: its folder and name. It is gone afterwards."""
         with self._made(root, "tmp") as tmp:
-            draft = clock.fresh_id()
-            try:
-                _write(tmp, draft, data, folders.permissions(root) & 0o644 | 0o600)
-                yield tmp, draft
-            finally:
-                with suppress(OSError):  # renamed or never made; a draft that stays is harmless
-                    os.unlink(draft, dir_fd=tmp)
+            if not self._swept:
+                self._swept = True
+                drafts.sweep(tmp)
+            with drafts.draft(tmp, _octets(data), folders.permissions(root) & 0o644 | 0o600) as name:
+                yield tmp, name
 
 
 def _version(key: ObjectKey, data: bytes | memoryview) -> str:
@@ -207,18 +214,6 @@ def _version(key: ObjectKey, data: bytes | memoryview) -> str:
 
 def _octets(data: bytes | memoryview) -> memoryview:
     return memoryview(data).cast("B") if len(data) else memoryview(b"")
-
-
-def _write(folder: int, name: str, data: bytes | memoryview, mode: int) -> None:
-    file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
-    try:
-        os.fchmod(file, mode)  # whatever the umask says
-        rest = _octets(data)
-        while rest:
-            rest = rest[os.write(file, rest) :]
-        folders.flush(file)
-    finally:
-        os.close(file)
 
 
 def _read(folder: int, name: str, max_bytes: int | None) -> bytes | None:

@@ -116,6 +116,15 @@ class Addressed(Protocol):
 
 
 @runtime_checkable
+class Foldered(Protocol):
+    """A store whose keys lie in folders, which stay when the last object in them goes."""
+
+    def drop_folder(self, prefix: str) -> None:
+        """Remove the folder of keys with this prefix if it is empty; nobody may write there meanwhile."""
+        ...
+
+
+@runtime_checkable
 class ProbedServer(Protocol):
     """What a probe asks of an S3 server beyond the port. No verb of the product does."""
 

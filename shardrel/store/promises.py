@@ -14,6 +14,7 @@ from shardrel.store.port import (
     AlreadyPresent,
     Conflict,
     CreateOutcome,
+    Foldered,
     Lost,
     ObjectKey,
     ProbedServer,
@@ -100,6 +101,9 @@ class Scratch:
         """Take away what was written; a store that cannot delete keeps a few small objects."""
         with ThreadPoolExecutor(_CLEANERS) as pool:
             list(pool.map(self._forget, self.written.items()))
+        if isinstance(self.store, Foldered):
+            with suppress(ShardrelError):
+                self.store.drop_folder(self.prefix)
 
     def _forget(self, written: tuple[ObjectKey, list[str]]) -> None:
         key, versions = written
