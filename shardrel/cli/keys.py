@@ -22,7 +22,7 @@ def make(
         Literal["ed25519", "ecdsa-sha2-nistp256"], typer.Option(help="Kind of the keys that are made.")
     ] = "ed25519",
     passphrase: Annotated[
-        bool, typer.Option("--passphrase", help="Encrypt them; it is asked for, or read as the keys' page says.")
+        bool, typer.Option("--passphrase", help="Encrypt them; it is asked for, or in SHARDREL_PASSPHRASE_FILE.")
     ] = False,
 ) -> Result:
     """Make private keys that are not there yet; none is ever replaced."""

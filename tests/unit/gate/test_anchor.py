@@ -203,3 +203,15 @@ def test_an_export_that_was_tampered_with_is_refused(store: MemoryStore) -> None
     for nothing in ("", "{", "old 0\n"):
         with pytest.raises(InvalidInputError):
             against(store, nothing)
+
+
+def test_no_changed_character_goes_unnoticed(store: MemoryStore) -> None:
+    first = export(store).text
+    moves(store, 1, first=2)
+    text = export(store, first).text
+    view = read_gate(store, gates.DATASET)
+    links = read_history(store, view)
+    for at in range(0, len(text), 2):
+        for changed in (text[:at] + text[at + 1 :], text[:at] + chr(ord(text[at]) ^ 1) + text[at + 1 :]):
+            with pytest.raises(ShardrelError):
+                must_extend(store, view, links, changed)

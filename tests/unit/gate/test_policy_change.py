@@ -77,6 +77,20 @@ def test_the_governors_of_both_policies_sign_each_by_their_own_threshold(store: 
     assert len(read_history(store, read_gate(store, gates.DATASET))) == 5
 
 
+def test_a_change_of_all_governors_needs_enough_of_both_and_not_of_both_together(store: MemoryStore) -> None:
+    change(store, policy(governor=role("g1", "g2", "g3", threshold=3)), "admin", "g1", "g2", "g3")
+    all_new = policy(governor=role("g4", "g5", "g6", threshold=3))
+    for signers, code in (
+        (["g1", "g2", "g4", "g5", "g6"], ErrorCode.TRUST_ROLE),
+        (["g1", "g2", "g3", "g4", "g5"], ErrorCode.TRUST_THRESHOLD),
+        (["g1", "g2", "g3", "g4", "g5", "g5"], ErrorCode.TRUST_THRESHOLD),
+    ):
+        with pytest.raises(TrustError) as caught:
+            change(store, all_new, *signers)
+        assert caught.value.code == code
+    assert change(store, all_new, "g1", "g2", "g3", "g4", "g5", "g6").changed
+
+
 def test_running_jobs_go_on_and_aliases_stay(store: MemoryStore) -> None:
     admit(store, gates.DATASET, ROOT, "prod", gates.call())
     permit = start(store, gates.DATASET, "prod", gates.call(), run_id="job").permit
