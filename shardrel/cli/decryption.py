@@ -36,7 +36,7 @@ def opened(reference: str | None) -> "KeyEncryption | None":
         InvalidInputError: ``input.key``.
         TrustError: ``trust.key-file``.
     """
-    from shardrel.trust.key_reference import open_key
+    from shardrel.kms.key_reference import open_key
 
     return None if reference is None else open_key(reference)
 
@@ -48,8 +48,8 @@ def unlocked(references: list[str] | None, *more: "KeyEncryption | None") -> "Un
         InvalidInputError: ``input.key``.
         TrustError: ``trust.key-file``.
     """
+    from shardrel.kms.key_reference import open_key
     from shardrel.trust.key_encryption import Unlocked
-    from shardrel.trust.key_reference import open_key
 
     return Unlocked([*(key for key in more if key is not None), *(open_key(one) for one in references or [])])
 

@@ -1,1 +1,1 @@
-"""Keys that never leave AWS KMS, as signers."""
+"""Keys that never leave AWS KMS: signers, and key-encryption keys beside those in local files."""

@@ -2,8 +2,8 @@
 
 import os
 
+from shardrel.kms.key_reference import open_key
 from shardrel.trust.key_encryption import Unlocked
-from shardrel.trust.key_reference import open_key
 
 VARIABLE = "SHARDREL_ENCRYPTION_KEY"
 

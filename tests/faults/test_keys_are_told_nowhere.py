@@ -16,13 +16,13 @@ from publisher.options import PublishOptions
 from shardrel.canonical.json import decode
 from shardrel.cli.main import main
 from shardrel.data.encryption import ReleaseLocks
+from shardrel.kms.key_reference import open_key
 from shardrel.records.release import Release
 from shardrel.records.snapshot import Snapshot
 from shardrel.store.objects import get_by_digest
 from shardrel.store.open import open_store
 from shardrel.trust.key_encryption import KeyEncryption, Unlocked
 from shardrel.trust.key_files import FileKey, make_key_file
-from shardrel.trust.key_reference import open_key
 from shardrel.trust.release_keys import index_key, shard_lock, snapshot_key
 from verifier.encryption import Lock
 

@@ -13,11 +13,11 @@ from moto import mock_aws
 from msgspec.structs import replace as changed
 
 from shardrel.errors import ErrorCode, ShardrelError
+from shardrel.kms.key_reference import open_key
+from shardrel.kms.wrapping import KmsKey
 from shardrel.records.encryption import ShardKey
 from shardrel.trust.key_encryption import KeyEncryption, Place, Unlocked, check_reader, new_data_key, unlock
 from shardrel.trust.key_files import KeyFile, load_key_file, make_key_file
-from shardrel.trust.key_reference import open_key
-from shardrel.trust.kms_wrapping import KmsKey
 
 PLACE = Place(dataset="data", snapshot="sha256:1", name="shard-00000-of-00002", schema="sha256:2", key_version="1")
 

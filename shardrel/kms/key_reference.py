@@ -21,7 +21,7 @@ def open_key(reference: str) -> KeyEncryption:
     if scheme == "file" and rest:
         return load_key_file(Path(rest))
     if scheme == "awskms" and rest:
-        from shardrel.trust.kms_wrapping import kms_key
+        from shardrel.kms.wrapping import kms_key
 
         arn, mark, version = rest.partition("#")
         if mark and not _VERSION.fullmatch(version):
