@@ -4,12 +4,13 @@
  * Clients move one register by compare-and-swap, as schemas/SPEC.md#operations says: read the state,
  * decide on it, swap; after a loss read again, look for the own operation in the history, decide again.
  * A client may crash between any two steps and start over under its operation id, and the answer of a
- * swap may be lost. Two publishers move an alias, a governor advances a fence, a run renews its permit and
- * admits a checkpoint, a verifier reports.
+ * swap may be lost. Two publishers move an alias, a governor stages entries and advances a fence, over them or without
+ * having staged any, a run renews its permit and admits a checkpoint, a verifier reports, also what is staged.
  *
  * Mutants, each of which must be found: -DBLIND (a swap that ignores its token), -DOPEN_FENCE (an
  * advance that closes no permit), -DNO_LOOK (a retry that does not look for its own success),
- * -DSTALE_REPORT (an admission at older fences), -DANY_PERMIT (a checkpoint under a closed permit).
+ * -DSTALE_REPORT (an admission at older fences), -DANY_PERMIT (a checkpoint under a closed permit), -DEARLY_FENCE (an
+ * advance over staged entries that closes no permit, for it was told before).
  */
 
 #ifndef FAULTS
@@ -24,6 +25,7 @@
 /* The register: what one swap replaces. */
 byte generation = 0;
 byte fence = 0;
+byte staged = 0;                     /* entries behind the fence; at or below it: none */
 byte permit_fence = 0;
 bool permit_open = true;
 bool head = false;                   /* whether the run's checkpoint is admitted */
@@ -36,7 +38,7 @@ bool current[CLIENTS];
 
 byte effects[PUBLISHERS];            /* the history, as far as a publisher looks */
 byte acknowledged = 0;
-byte report = 0;                     /* the fence that the reports on the root reach */
+byte report = 0;                     /* how far the reports on the root reach; each counts at every fence that it passed */
 byte faults = FAULTS;
 bool done[CLIENTS];
 
@@ -70,7 +72,7 @@ again:
   atomic {
     g = 0; f = 0; r = 0; current[me] = false;
 #ifndef STALE_REPORT
-    (report == fence);               /* refused before: somebody verifies, and the same is asked again */
+    (report >= fence);               /* refused before: somebody verifies, and the same is asked again */
 #endif
     current[me] = true; g = generation; f = fence; r = report;
 #ifndef NO_LOOK
@@ -92,7 +94,7 @@ again:
        swapped();
        effects[me]++;
        assert(effects[me] <= 1);     /* one operation, one effect */
-       assert(f == fence && r == fence); /* moved to a root that is verified at the fences of this moment */
+       assert(f == fence && r >= fence); /* moved to a root that is verified at the fences of this moment */
        may_fail(again);
        goto answered
     :: else -> goto again            /* lost */
@@ -103,10 +105,10 @@ answered:
 }
 
 proctype governor() {
-  byte f;
+  byte f, s;
 again:
   atomic {
-    f = fence; current[2] = true;
+    f = fence; s = staged; current[2] = true;
     if
     :: f == FENCE_END -> goto over   /* the entries are taken: a repeat is no operation */
     :: else
@@ -115,11 +117,18 @@ again:
   atomic {
     may_fail(again);
     if
+    :: token_matches(2) && s <= f -> /* staged: nothing closes */
+       staged = f + 1; swapped();
+       may_fail(again)
     :: token_matches(2) ->
        assert(f == fence);           /* a fence takes the entry behind it, and never goes back */
        fence = f + 1;
 #ifndef OPEN_FENCE
-       permit_open = false;          /* every permit, at once */
+#ifdef EARLY_FENCE
+       permit_open = permit_open && s > f;
+#else
+       permit_open = false;          /* every permit, at once, whatever was staged */
+#endif
 #endif
        swapped();
        may_fail(again)
@@ -137,7 +146,7 @@ proctype training() {
 again:
   atomic {
     open = false; current[3] = false;
-    (permit_open || report == fence); /* permit.recheck-needed: somebody verifies first */
+    (permit_open || report >= fence); /* permit.recheck-needed: somebody verifies first */
     open = permit_open; current[3] = true;
     if
     :: head -> goto over              /* admitted, by an earlier try or by a helper */
@@ -157,7 +166,7 @@ again:
        head = true; swapped();
        may_fail(again)
     :: !open && token_matches(3) ->
-       assert(report == fence);
+       assert(report >= fence);
        permit_open = true; permit_fence = fence; swapped();
        may_fail(again)
     :: else
@@ -172,6 +181,7 @@ over:
 proctype verifier() {
   do
   :: atomic { report < fence -> report = fence }
+  :: atomic { report >= fence && report < staged -> report = staged }
   :: all_done -> break
   od
 }
