@@ -88,6 +88,11 @@ def governors(settings: Settings, old: "Policy", new: "Policy") -> "list[Signer]
     return list(keys.values())
 
 
+def _allowed(policy: "Policy") -> str:
+    kinds = policy.schema_changes
+    return "any, and nothing has to be compared" if kinds is None else f"only {', '.join(kinds) or 'none'}"
+
+
 def _shown(policy: "Policy", digest: str, headline: str, *, again: list[dict[str, Any]] | None = None) -> Result:
     import msgspec
 
@@ -101,6 +106,10 @@ def _shown(policy: "Policy", digest: str, headline: str, *, again: list[dict[str
     return Result(
         data={"policyDigest": digest, "policy": msgspec.to_builtins(policy), **more},
         headline=headline,
-        facts=[("digest", digest), ("separate duties", "yes" if policy.separate_duties else "no")],
+        facts=[
+            ("digest", digest),
+            ("separate duties", "yes" if policy.separate_duties else "no"),
+            ("schema changes", _allowed(policy)),
+        ],
         tables=[Table(columns=["role", "needed", "keys"], rows=rows), *restatement_table(again or [])],
     )
