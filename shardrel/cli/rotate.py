@@ -42,7 +42,7 @@ def rotate(
     from shardrel.gate.policy import set_policy
     from shardrel.gate.rotations import key_named
     from shardrel.gate.standing import restated
-    from shardrel.trust.policy import replaced
+    from shardrel.trust.policy import replaced, roles_of
 
     store = the_store_to_write(settings)
     view = the_gate(settings, store)
@@ -54,7 +54,8 @@ def rotate(
     by = _governors(settings, view.policy, rules, new)
     lost = restated(store, view, rules)
     done = set_policy(store, settings.dataset, rules, call(by, settings), previous=view.body.policy)
-    return _shown(settings, (old, new.public), rules, done.policy, restatements(lost), repeated=False)
+    runs = sorted(view.body.runs) if "runner" in roles_of(view.policy, old) else []
+    return _shown(settings, (old, new.public), rules, done.policy, restatements(lost), runs=runs)
 
 
 def _again(settings: Settings, store: "Store", view: "GateView", name: str) -> Result:
@@ -72,7 +73,7 @@ def _again(settings: Settings, store: "Store", view: "GateView", name: str) -> R
     if there.policy == view.body.policy:
         # It holds, so nothing is signed; an operation id that was kept for it is given up.
         set_policy(store, settings.dataset, there.rules, call([], settings), previous=there.previous)
-    return _shown(settings, (there.old, there.new), there.rules, there.policy.digest, [], repeated=True)
+    return _shown(settings, (there.old, there.new), there.rules, there.policy.digest, [], runs=[], repeated=True)
 
 
 def _new_key(
@@ -143,7 +144,8 @@ def _shown(
     policy: str,
     again: list[dict[str, Any]],
     *,
-    repeated: bool,
+    runs: list[str],
+    repeated: bool = False,
 ) -> Result:
     from shardrel.trust.keys import key_id
     from shardrel.trust.policy import roles_of
@@ -159,6 +161,7 @@ def _shown(
             "roles": roles,
             "retired": {"name": old.name, "keyId": key_id(old), "file": left},
             "again": again,
+            "runs": runs,
             "repeated": repeated,
         },
         headline=f"{new.name} stands in the place of {old.name}" + (" since an earlier try" if repeated else ""),
@@ -166,6 +169,7 @@ def _shown(
             ("roles", ", ".join(roles)),
             ("key id", key_id(new)),
             ("policy", policy),
+            *([("open runs", f"{', '.join(runs)}: their next checkpoint needs the new key")] if runs else []),
             *([("left behind", f"{left}, which this policy needs no more")] if left else []),
         ],
         tables=restatement_table(again),

@@ -14,23 +14,6 @@ from shardrel.records.policy import PublicKey
 from shardrel.trust.keys import Ask, Scheme, SigningKey, check_public, from_pem, generate, no_passphrase
 from shardrel.trust.private_files import MAX_KEY_FILE, check_folder, create, create_private, own_folder, read_private
 
-__all__ = [
-    "ADMIN",
-    "APPROVER",
-    "DEFAULT_NAMES",
-    "PUBLISHER",
-    "VERIFIER",
-    "create_private",
-    "ensure",
-    "load",
-    "load_file",
-    "load_public_file",
-    "names",
-    "own_folder",
-    "public",
-    "save",
-]
-
 PUBLISHER = "publisher"
 VERIFIER = "verifier"
 APPROVER = "approver"

@@ -68,6 +68,9 @@ def test_an_approval_that_is_lost_is_named(shardrel: Command) -> None:
     root = release(shardrel)
     again = shardrel("keys", "rotate", "approver")["again"]
     assert again == [{"root": root, "verbs": ["approve"], "usedBy": ["alias:prod"]}]
+    # Jobs that hold the runner's key are named too.
+    shardrel("run", "start", "--alias", "prod", "--run-id", "job")
+    assert [shardrel("keys", "rotate", name)["runs"] for name in ("publisher", "admin")] == [[], ["job"]]
     # A policy that only adds a key takes nothing away.
     policy = shardrel("policy", "show")["policy"]
     [made] = shardrel("keys", "make", "second")["keys"]
