@@ -2,14 +2,18 @@
 
 import hmac
 import os
+from collections.abc import Iterator
 from hashlib import sha256
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from shardrel.digest import Domain, lp, u64
+
 KEY_BYTES = 32
 NONCE_BYTES = 12
 TAG_BYTES = 16
+CHUNK_BYTES = 16 << 20
 
 
 class TagError(ValueError):
@@ -44,7 +48,7 @@ class Opener:
         if len(sealed) < NONCE_BYTES + TAG_BYTES:
             raise TagError("too few bytes")
         try:
-            return self._cipher.decrypt(bytes(sealed[:NONCE_BYTES]), bytes(sealed[NONCE_BYTES:]), bound_to)
+            return self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], bound_to)
         except InvalidTag:
             # The cause would say nothing more.
             raise TagError("the tag does not verify") from None
@@ -67,3 +71,38 @@ def check_value(key: bytes, message: bytes) -> str:
 def same(one: str, other: str) -> bool:
     """Compare in constant time."""
     return hmac.compare_digest(one.encode(), other.encode())
+
+
+def derived(key: bytes, label: bytes) -> bytes:
+    """A key for another use than the one that it is derived from."""
+    return hmac.new(key, Domain.ID.value + lp(b"derived-key") + label, sha256).digest()
+
+
+def encrypt_chunks(key: bytes, data: bytes | memoryview, bound_to: bytes) -> Iterator[bytes]:
+    """Large data in pieces, each bound to its place and the last one to being that."""
+    view, cipher = memoryview(data).cast("B"), AESGCM(key)
+    starts = range(0, max(len(view), 1), CHUNK_BYTES)
+    for number, start in enumerate(starts):
+        nonce = os.urandom(NONCE_BYTES)
+        place = _place(bound_to, number, last=number == len(starts) - 1)
+        yield nonce + cipher.encrypt(nonce, view[start : start + CHUNK_BYTES], place)
+
+
+def decrypt_chunks(key: bytes, sealed: bytes | memoryview, bound_to: bytes) -> bytearray:
+    """The data of all pieces.
+
+    Raises:
+        TagError: A piece was changed, is missing, or stands elsewhere.
+    """
+    view, opener, out = memoryview(sealed).cast("B"), Opener(key), bytearray()
+    step = NONCE_BYTES + CHUNK_BYTES + TAG_BYTES
+    starts = range(0, max(len(view), 1), step)
+    for number, start in enumerate(starts):
+        with view[start : start + step] as piece:
+            out += opener.open(piece, _place(bound_to, number, last=number == len(starts) - 1))
+    view.release()
+    return out
+
+
+def _place(bound_to: bytes, number: int, *, last: bool) -> bytes:
+    return lp(bound_to) + u64(number) + bytes([last])
