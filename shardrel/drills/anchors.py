@@ -5,11 +5,12 @@ from msgspec.structs import replace
 from shardrel.canonical import json
 from shardrel.drills.drill import Codes, Drill, refusal
 from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
-from shardrel.drills.scratch import RECORDS, STRANGER, Scene, Scratch, records_table
+from shardrel.drills.scratch import RECORDS, SECOND, STRANGER, Scene, Scratch, records_table
 from shardrel.errors import ErrorCode
 from shardrel.gate.anchor import Anchored, extend, must_extend
 from shardrel.gate.facts import Evidence
 from shardrel.gate.history import read_history
+from shardrel.gate.policy import set_policy
 from shardrel.gate.register import submit
 from shardrel.records.descriptor import ENVELOPE_JSON
 from shardrel.records.policy import Role
@@ -18,6 +19,7 @@ from shardrel.store.layout import gate_key
 from shardrel.store.memory import MemoryStore
 from shardrel.store.objects import put, put_record, unversioned
 from shardrel.store.port import Stored
+from shardrel.trust.policy import replaced
 
 
 def _moved(scene: Scene) -> None:
@@ -27,10 +29,10 @@ def _moved(scene: Scene) -> None:
     scene.admit(root)
 
 
-def _export(scene: Scene) -> str:
+def _export(scene: Scene, by: str = "admin") -> str:
     """What a governor keeps elsewhere."""
     view = scene.view()
-    return extend(scene.store, view, read_history(scene.store, view), None, [scene.key("admin")]).text
+    return extend(scene.store, view, read_history(scene.store, view), None, [scene.key(by)]).text
 
 
 def _held(scene: Scene, kept: str) -> Anchored:
@@ -76,6 +78,23 @@ def _replaced(scratch: Scratch) -> Codes:
     return [refusal(lambda: _held(scene, kept))]
 
 
+def _forked(scratch: Scratch) -> Codes:
+    """A key that has left the policy goes on from the state in which it still counted, which was put back."""
+    scene, _ = scratch.released("retired-key")
+    old, rules = _state(scene), scene.view().policy
+    successor = scene.key(SECOND)
+    set_policy(
+        scene.store,
+        scene.dataset,
+        replaced(rules, scene.key("admin").public, successor.public),
+        scene.call("admin", SECOND),
+    )
+    kept = _export(scene, by=SECOND)
+    scene.store.swap(gate_key(scene.dataset), old.data, _state(scene).token)
+    scene.delete_one()
+    return [refusal(lambda: _held(scene, kept))]
+
+
 def _frozen(scratch: Scratch) -> Codes:
     """A reader is shown one state of the gate for ever."""
     scene, _ = scratch.released("indefinite-freeze")
@@ -109,6 +128,15 @@ DRILLS = (
         expected=ErrorCode.GATE_HISTORY,
         section="anchor",
         conduct=_replaced,
+    ),
+    Drill(
+        name="retired-key",
+        about="A key that was rotated out is stolen, together with credentials to the store.",
+        fault="The state of before the rotation is put back and moved on by the old key; held against a kept export.",
+        attack="fork by a retired key",
+        expected=ErrorCode.GATE_HISTORY,
+        section="anchor",
+        conduct=_forked,
     ),
     Drill(
         name="indefinite-freeze",

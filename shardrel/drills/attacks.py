@@ -75,7 +75,9 @@ ATTACKS = (
     Attack(
         name="key compromise",
         drill="key-compromise",
-        here="thresholds count distinct keys, duties are separate; a stolen key leaves by `keys rotate`",
+        here="thresholds count distinct keys, duties are separate; a stolen key leaves by `keys rotate`, for good "
+        "where nobody can put back the state in which it counted",
+        anchor=("retired-key",),
     ),
     Attack(
         name="wrong software",

@@ -87,6 +87,7 @@ def credulous(store: Store, root: str, view: GateView, signer: Signer) -> Report
         "endless-data",
         "wrong-dataset",
         "claimed-watermark",
+        "hidden-schema-change",
     ],
 )
 def test_a_verifier_that_passes_everything_fails_the_drill(name: str, tmp_path: Path) -> None:
@@ -167,6 +168,7 @@ GUARDS: list[tuple[str, str, Any]] = [
     ("fast-forward", "shardrel.drills.scratch.FENCE_STEP", 1000),
     ("gate-rollback", "shardrel.drills.anchors.must_extend", lambda *_: None),
     ("gate-replaced", "shardrel.drills.anchors.must_extend", lambda *_: None),
+    ("retired-key", "shardrel.drills.anchors.must_extend", lambda *_: None),
     ("indefinite-freeze", "shardrel.drills.anchors.must_extend", lambda *_: None),
     ("recovery-rereads-alias", "shardrel.train.admission.agree", agreed_on_anything),
     ("old-cache", "shardrel.data.cache.digest_of", lambda data: Anything()),
