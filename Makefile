@@ -36,6 +36,7 @@ test-long: $(SENTINEL) ## all tests, also the exhaustive ones
 	$(PYTEST) -q -n $(WORKERS)
 
 bench: $(SENTINEL) ## speed and memory against bare pyarrow; writes benchmarks/results.json
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[bench]'
 	$(BIN)/python -m benchmarks.run
 
 lint: $(SENTINEL) ## format, rules, types, import layers

@@ -13,7 +13,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.baseline import read_and_hash, write_and_hash
+from benchmarks.contamination import measure_contamination
 from benchmarks.encryption import measure_encryption
+from benchmarks.fences import measure_fences
 from benchmarks.floor import Hashes
 from benchmarks.gate import measure_gate
 from benchmarks.inputs import write_ipc
@@ -73,9 +75,9 @@ def main() -> None:
     """Run, print, write."""
     parser = argparse.ArgumentParser(description="Ratios against a stated baseline, both sides in one run.")
     parser.add_argument("--quick", action="store_true", help="4 shards and 3 pairs: to try the benchmarks themselves")
-    parser.add_argument("--only", nargs="*", default=[], help="tokens, small, memory, gate, proofs, encryption")
+    parser.add_argument("--only", nargs="*", default=[], help="tokens, small, memory, gate, proofs, encryption, fences")
     options = parser.parse_args()
-    wanted = options.only or ["tokens", "small", "memory", "gate", "proofs", "encryption"]
+    wanted = options.only or ["tokens", "small", "memory", "gate", "proofs", "encryption", "fences"]
     shards, count = (4, 3) if options.quick else (SHARDS, 7)
     results: dict[str, object] = {
         "machine": machine(),
@@ -99,6 +101,9 @@ def main() -> None:
         results |= measure_proofs(quick=options.quick)
     if "encryption" in wanted:
         results |= measure_encryption(quick=options.quick)
+    if "fences" in wanted:
+        results |= measure_fences(quick=options.quick)
+        results["fences.contamination"] = measure_contamination(6 if options.quick else 60)
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     print(json.dumps(results, indent=1, sort_keys=True))
 

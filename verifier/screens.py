@@ -11,28 +11,24 @@ U32 = npt.NDArray[np.uint32]
 _K = np.uint64(0x9E3779B97F4A7C15)
 _C = 0xD1342543DE82EF95
 _EIGHT = 8
+# Of eight loaded bytes those that belong to the word, by how many these are.
+_OWN = np.array([(1 << 8 * own) - 1 for own in range(_EIGHT + 1)], np.uint64)
 
 
 def word_numbers(rows: Bytes, starts: Places, lengths: Places) -> U64:
     """The number k of each word."""
     tail = np.concatenate([rows, np.zeros(2 * _EIGHT, np.uint8)])
     heads = np.ndarray(len(rows) + _EIGHT + 1, "<u8", tail.data, strides=(1,))
-    x = _first_bytes(heads[starts], lengths) * _K
+    x: U64 = (heads[starts] & _OWN[np.minimum(lengths, _EIGHT)]) * _K
     x ^= x >> np.uint64(32)
-    x += _first_bytes(heads[starts + _EIGHT], lengths - _EIGHT)
+    # Few words are longer than eight bytes, and only these have a second half.
+    long = np.flatnonzero(lengths > _EIGHT)
+    x[long] += heads[starts[long] + _EIGHT] & _OWN[np.minimum(lengths[long] - _EIGHT, _EIGHT)]
     x *= _K
     x ^= x >> np.uint64(29)
     x += lengths.astype(np.uint64)
     x *= _K
     return x
-
-
-def _first_bytes(loaded: U64, kept: Places) -> U64:
-    """The little-endian bytes that belong to the word, zeros in place of the others."""
-    bits = (np.clip(kept, 0, _EIGHT) * 8).astype(np.uint64)
-    # A shift by 64 bits is not defined, hence the shift in two steps.
-    ones = ~((~np.uint64(0) << (bits >> np.uint64(1))) << (bits - (bits >> np.uint64(1))))
-    return loaded & ones
 
 
 def screens_of(numbers: U64, words: int) -> U32:

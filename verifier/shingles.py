@@ -57,7 +57,7 @@ def _of_width(words: int, entries: Sequence[Shingles]) -> Wanted:
     flat = np.frombuffer(bytes.fromhex("".join(d for entry in entries for d in entry.digests)), f"S{_DIGEST}")
     # As numbers, for numpy takes trailing zeros off strings.
     columns = flat.view(">u8").reshape(-1, 4).astype(np.uint64)
-    order = np.lexsort(columns.T[::-1])
+    order = _ascending(columns)
     columns, owner = columns[order], np.repeat(np.arange(len(entries)), sizes)[order]
     fresh = np.ones(len(columns), bool)
     fresh[1:] = (columns[1:] != columns[:-1]).any(axis=1)
@@ -66,7 +66,8 @@ def _of_width(words: int, entries: Sequence[Shingles]) -> Wanted:
     alone = np.zeros(int(fresh.sum()), bool)
     alone[number[least[owner] == 1]] = True
     counted = least[owner] > 1
-    screens = np.unique(np.frombuffer(bytes.fromhex("".join(entry.screens for entry in entries)), ">u4")).astype("u4")
+    screens = np.sort(np.frombuffer(bytes.fromhex("".join(e.screens for e in entries)), ">u4").astype(np.uint32))
+    screens = screens[np.diff(screens, prepend=~screens[:1]) != 0]
     return Wanted(
         words=words,
         screens=screens,
@@ -77,6 +78,16 @@ def _of_width(words: int, entries: Sequence[Shingles]) -> Wanted:
         first_owner=np.searchsorted(number[counted], np.arange(len(alone) + 1)),
         least=least,
     )
+
+
+def _ascending(columns: npt.NDArray[np.uint64]) -> Places:
+    """Order of digests, of which the first 64 bits nearly always decide."""
+    order = np.argsort(columns[:, 0])
+    heads, rest = columns[order, 0], columns[order, 1:]
+    twins = heads[1:] == heads[:-1]
+    if (twins & (rest[1:] != rest[:-1]).any(axis=1)).any():
+        return np.lexsort(columns.T[::-1])
+    return order
 
 
 def _table(screens: U32) -> npt.NDArray[np.bool_]:

@@ -1,12 +1,15 @@
 """Shingles in the verifier: planted copies, awkward texts, and screens that lie."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from shardrel.records.fence import BenchmarkEntry
+from shardrel.records.fence import BenchmarkEntry, Shingles
 from tests.support.benchmark_texts import named_texts, text_entry
 from verifier import fences, words
+from verifier.digests import DigestSet
+from verifier.shingles import wanted
 from verifier.text import normalised
 from verifier.words import BORDER, normal_rows, pieces
 
@@ -116,3 +119,19 @@ def test_pieces_cover_every_row_and_keep_their_numbers(monkeypatch: pytest.Monke
         at = rows.tobytes().index(piece.tobytes())
         assert int((rows[:at] == BORDER).sum()) == row
     assert found[-1][1][-1] == ord("n")
+
+
+def test_digests_that_begin_alike_are_told_apart() -> None:
+    first, second, third = ("ab" * 8 + end * 48 for end in "012")
+    sets = [DigestSet.of(bytes.fromhex(one) for one in some) for some in ([first, third], [third, second, first])]
+    asked = np.frombuffer(bytes.fromhex(first + second + third + "ab" * 7 + "ac" + "0" * 48), np.uint8).reshape(-1, 32)
+    assert sets[0].numbers(asked).tolist() == [0, -1, 1, -1]
+    assert sets[1].numbers(asked).tolist() == [0, 1, 2, -1]
+    assert (sets[0] | DigestSet.of([bytes.fromhex(second)])).holds(asked).tolist() == [True, True, True, False]
+    grams = [
+        Shingles(words=3, least=1, digests=(one, other), screens="00000000" * 2)
+        for one, other in ((second, third), (first, second))
+    ]
+    [found] = wanted(grams)
+    assert found.digests.numbers(asked).tolist() == [0, 1, 2, -1]
+    assert found.screens.tolist() == [0]
