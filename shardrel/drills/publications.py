@@ -11,9 +11,11 @@ from shardrel.drills.scratch import RECORDS, SECOND, STRANGER, Scene, Scratch, r
 from shardrel.errors import ErrorCode
 from shardrel.gate.gc import collect
 from shardrel.gate.publication import begin_publication
+from shardrel.records.evolution import SchemaEvolution
 from shardrel.records.policy import Role
 from shardrel.records.report import Counts, Report
 from shardrel.store.layout import attestation_prefix
+from shardrel.store.objects import put_record
 
 
 def _partial(scratch: Scratch) -> Codes:
@@ -77,6 +79,22 @@ def _claimed(scratch: Scratch) -> Codes:
     forgery = scene.forgery(root)
     forgery.release = replace(forgery.release, tombstone_watermark=1_000_000)
     forgery.refit(scratch.tools.put_index)
+    return scene.judged(scene.seal(forgery))
+
+
+def _hidden_change(scratch: Scratch) -> Codes:
+    """A column is gone since the release that a root names, and its report of schema evolution says: no change."""
+    scene, root = scratch.released("hidden-schema-change")
+    narrower = records_table(RECORDS).drop_columns(["score"])
+    forgery = scene.forgery(scene.publish(narrower))
+    claim = SchemaEvolution(
+        previous=root,
+        previous_schema=scene.release(root).record_schema,
+        record_schema=forgery.release.record_schema,
+        renames=(),
+        changes=(),
+    )
+    forgery.release = replace(forgery.release, schema_evolution=put_record(scene.store, claim))
     return scene.judged(scene.seal(forgery))
 
 
@@ -157,6 +175,15 @@ DRILLS = (
         expected=ErrorCode.ROOT_AHEAD,
         section="verification",
         conduct=_claimed,
+    ),
+    Drill(
+        name="hidden-schema-change",
+        about="A column goes, and the release says that nothing has changed.",
+        fault="A column less than in the previous root that is named, under a report without changes.",
+        attack="schema confusion",
+        expected=ErrorCode.EVOLUTION_MISMATCH,
+        section="schema-evolution",
+        conduct=_hidden_change,
     ),
     Drill(
         name="arbitrary-installation",

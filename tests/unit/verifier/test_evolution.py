@@ -12,7 +12,7 @@ from publisher.publish import World as PublisherWorld
 from publisher.publish import publish
 from shardrel.digest import digest_of
 from shardrel.errors import ErrorCode, InvalidInputError, RefusedError
-from shardrel.gate.attestations import attach
+from shardrel.gate.attestations import attach, list_envelopes
 from shardrel.gate.call import Call
 from shardrel.gate.closure import root_closure
 from shardrel.gate.policy import set_policy
@@ -90,7 +90,10 @@ def scene(tmp_path: Path) -> Scene:
 
 def test_a_release_names_what_changed_and_passes(scene: Scene) -> None:
     root = scene.second(scene.first)
+    said = list_envelopes(scene.made.store, root)
+    # Run again, it says nothing twice.
     assert scene.second(scene.first) == root
+    assert list_envelopes(scene.made.store, root) == said
     report = scene.report(root)
     assert [(change.kind, change.path) for change in report.changes] == [
         ("renamed", ("tag",)),
