@@ -192,23 +192,26 @@ def _declared(store: Store, release: Release, unlocked: Unlocked, tally: Tally) 
         tally.add([Spot(code=ErrorCode.RECORD_SCHEMA, subject=objects.record_schema.digest, detail="it is not sound")])
         schema = None
     snapshot = _named(store, objects.snapshot, Snapshot, tally)
+    if snapshot is not None:
+        unlocked.check(snapshot.encryption)
+        tally.nameless = tally.nameless or snapshot.encryption is not None
     index = _named(store, objects.member_index, MemberIndex, tally)
-    snapshot_key = index_key = None
+    listed, snapshot_key = _legible(snapshot, lambda one: open_snapshot(one, unlocked), objects.snapshot, tally)
+    indexed, index_key = _legible(index, lambda one: open_index(one, release, unlocked), objects.member_index, tally)
+    return _Declared(snapshot=listed, schema=schema, index=indexed, keys=(snapshot_key, index_key))
+
+
+def _legible(
+    record: R | None, opened: Callable[[R], tuple[R, PartsKey | None]], named: Descriptor, tally: Tally
+) -> tuple[R | None, PartsKey | None]:
+    """A record whose parts can be read, and their key; what is wrong with its encryption becomes a finding."""
+    if record is None:
+        return None, None
     try:
-        if snapshot is not None:
-            unlocked.check(snapshot.encryption)
-            tally.nameless = tally.nameless or snapshot.encryption is not None
-            snapshot, snapshot_key = open_snapshot(snapshot, unlocked)
+        return opened(record)
     except FlawError as flaw:
-        tally.add([Spot(code=flaw.code, subject=objects.snapshot.digest, detail=flaw.detail)])
-        snapshot = None
-    try:
-        if index is not None:
-            index, index_key = open_index(index, release, unlocked)
-    except FlawError as flaw:
-        tally.add([Spot(code=flaw.code, subject=objects.member_index.digest, detail=flaw.detail)])
-        index = None
-    return _Declared(snapshot=snapshot, schema=schema, index=index, keys=(snapshot_key, index_key))
+        tally.add([Spot(code=flaw.code, subject=named.digest, detail=flaw.detail)])
+        return None, None
 
 
 def _named(store: Store, descriptor: Descriptor, kind: type[R], tally: Tally) -> R | None:
