@@ -105,13 +105,17 @@ def total_spots(membership: Membership, splits: Mapping[str, tuple[int, int]], o
     Args:
         splits: Records and tokens by split, of what was seen.
     """
-    snapshot, subject = membership.snapshot, membership.release.dataset_snapshot
+    snapshot, release = membership.snapshot, membership.release
+    subject = release.dataset_snapshot
     if outcome.listing is None:
         return
     yield from snapshot_totals.records(snapshot, subject, outcome.listing)
-    if outcome.exact and membership.release.token_column == snapshot.token_column:
+    # Another record schema is another field of every member.
+    if not outcome.exact or release.record_schema != snapshot.record_schema.digest:
+        return
+    if release.token_column == snapshot.token_column:
         yield from snapshot_totals.tokens(snapshot, subject, splits, outcome.listing.left_out)
-    if outcome.exact and not outcome.listing.left_out:
+    if not outcome.listing.left_out:
         yield from snapshot_totals.blocks(snapshot, subject, outcome.tree.block_roots())
 
 
