@@ -63,6 +63,10 @@ def test_keys_under_a_passphrase_sign_where_it_is_given(shardrel: Command, monke
     assert shardrel.code(*line) == "trust.passphrase"
     monkeypatch.setenv("SHARDREL_PASSPHRASE", "open sesame")
     assert shardrel(*line)["watermark"] == 1
+    monkeypatch.setenv("SHARDREL_PASSPHRASE", "open says me")
+    assert "says" not in json.dumps(shardrel(*line, status=1))
+    files = [path.read_bytes() for path in Path(".shardrel").rglob("*") if path.is_file() and path.suffix != ".pem"]
+    assert not [data for data in files if b"sesame" in data or b"PRIVATE" in data]
 
 
 def test_a_passphrase_lies_in_a_private_file(shardrel: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,10 +149,22 @@ def test_a_local_key_gives_way_to_one_in_kms(shardrel: Command, monkeypatch: pyt
         assert shardrel("keys", "rotate", "admin", "--to", reference)["keys"][0]["name"] == "governor"
         (KEYS / "admin.pem").unlink()
         assert shardrel("log", "--export", "kept", "--key", reference)["export"]["size"] == 2
+        # What the service refuses has no effect, and the same command goes on with the same operation.
+        Path("tombstones.jsonl").write_text('{"sequence": 1, "sampleId": "nobody"}\n')
+        line = ("fence", "tombstones", "tombstones.jsonl", "--key", reference)
+        kms.fail("Sign", "AccessDeniedException")
+        refused = shardrel(*line, status=3)["error"]
+        assert refused["code"] == "signer.access-denied"
+        kms.fail("Sign", "DisabledException")
+        assert shardrel.code(*line) == "trust.signer"
+        kms.fail("Sign", "AccessDeniedException")
+        kept = shardrel(*line, status=3)["error"]["context"]["operationId"]
+        assert shardrel(*line)["watermark"] == 1
+        assert shardrel("log")["transitions"][-1]["operationId"] == kept
         assert shardrel("keys", "rotate", "governor", "--to", "admin-9", "--key", reference, status=2)["error"]
         shardrel("keys", "make", "admin-9")
         assert shardrel("keys", "rotate", "governor", "--to", "admin-9", "--key", reference)["roles"]
-    assert shardrel("log", "--export", "kept", "--against", "kept")["export"]["size"] == 3
+    assert shardrel("log", "--export", "kept", "--against", "kept")["export"]["size"] == 4
 
 
 def test_a_new_key_under_a_passphrase(shardrel: Command, monkeypatch: pytest.MonkeyPatch) -> None:
