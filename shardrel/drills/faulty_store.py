@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TypeVar
 
 from shardrel.errors import ErrorCode, UnavailableError
+from shardrel.store.forwarding import ForwardingStore
 from shardrel.store.port import CreateOutcome, ObjectKey, Store, Stored, SwapOutcome, Token, Unknown
 
 T = TypeVar("T")
@@ -55,7 +56,7 @@ class Rule:
 
 
 @dataclass
-class FaultyStore:
+class FaultyStore(ForwardingStore):
     """``inner`` behind a plan. The first rule that matches a request decides.
 
     Attributes:
@@ -74,11 +75,6 @@ class FaultyStore:
         self._hits = [0] * len(self.plan)
         self._listed: dict[str, list[ObjectKey]] = {}
         self._shown: dict[ObjectKey, Stored | None] = {}
-
-    @property
-    def url(self) -> str:
-        """Where the real one is."""
-        return self.inner.url
 
     def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
         return self._write("create", key, lambda: self.inner.create(key, data))
@@ -110,9 +106,9 @@ class FaultyStore:
         self._end(fault)
         return iter(shown)
 
-    def delete(self, key: ObjectKey, version: str) -> bool:
-        fault = self._begin("delete", key)
-        done = self.inner.delete(key, version)
+    def around(self, operation: str, key: str, request: Callable[[], T]) -> T:
+        fault = self._begin(operation, key)
+        done = request()
         self._end(fault)
         return done
 

@@ -1,14 +1,18 @@
 """A store that writes down what is asked of it."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
-from shardrel.store.port import CreateOutcome, ObjectKey, Store, Stored, SwapOutcome, Token
+from shardrel.store.forwarding import ForwardingStore
+from shardrel.store.port import Store
+
+T = TypeVar("T")
 
 
 @dataclass
-class RecordingStore:
+class RecordingStore(ForwardingStore):
     """Passes everything on to ``inner``.
 
     Attributes:
@@ -19,31 +23,8 @@ class RecordingStore:
     requests: list[tuple[str, str]] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    @property
-    def url(self) -> str:
-        """Where the real one is."""
-        return self.inner.url
-
-    def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
-        self._record("create", key)
-        return self.inner.create(key, data)
-
-    def read(self, key: ObjectKey, *, max_bytes: int, version: str | None = None) -> Stored | None:
-        self._record("read", key)
-        return self.inner.read(key, max_bytes=max_bytes, version=version)
-
-    def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
-        self._record("swap", key)
-        return self.inner.swap(key, data, expected)
-
-    def list(self, prefix: str) -> Iterator[ObjectKey]:
-        self._record("list", prefix)
-        return self.inner.list(prefix)
-
-    def delete(self, key: ObjectKey, version: str) -> bool:
-        self._record("delete", key)
-        return self.inner.delete(key, version)
-
-    def _record(self, operation: str, key: str) -> None:
+    def around(self, operation: str, key: str, request: Callable[[], T]) -> T:
+        """Write it down, then pass it on."""
         with self._lock:
             self.requests.append((operation, key))
+        return request()

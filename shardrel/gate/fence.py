@@ -3,9 +3,8 @@
 Source: schemas/SPEC.md#transitions, #fence-logs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import msgspec
 
@@ -13,16 +12,16 @@ from shardrel.canonical import json
 from shardrel.digest import digest_of
 from shardrel.errors import ConflictError, ErrorCode, InternalError, RefusedError
 from shardrel.gate.call import Call
-from shardrel.gate.facts import Evidence
+from shardrel.gate.facts import Evidence, LogFacts
 from shardrel.gate.fences import Entry, read_facts, read_log
-from shardrel.gate.operations import Done, find_done, find_intent
+from shardrel.gate.operations import find_done, find_intent
 from shardrel.gate.pending import operation
 from shardrel.gate.register import submit
 from shardrel.gate.taking import Taking, compare
 from shardrel.gate.view import GateView, read_gate
 from shardrel.records.descriptor import Descriptor
 from shardrel.records.gate import Fence, FenceKind
-from shardrel.records.transition import AdvanceFence, StageFence
+from shardrel.records.transition import AdvanceFence, StageFence, Transition
 from shardrel.store.port import Store
 
 
@@ -73,11 +72,10 @@ def advance(
     Effects: one create a chunk, then as ``register.submit``.
     """
 
-    def take(view: GateView, operation_id: str) -> Advanced:
-        fence = _fence(view, kind)
-        taking = compare(store, fence, kind, entries, stage=False, replace=replace_staged)
+    def take(asked: _Asked) -> Advanced:
+        taking = compare(store, asked.fence, kind, entries, stage=False, replace=replace_staged)
         try:
-            return _advance(store, dataset, kind, taking, call, operation_id, view)
+            return _advance(asked, taking)
         except ConflictError:
             # Another advance came first. Where it took these very entries, this one is a repeat of it.
             now = _fence(read_gate(store, dataset), kind)
@@ -98,10 +96,10 @@ def advance_staged(store: Store, dataset: str, kind: FenceKind, call: Call) -> A
     Effects: as ``register.submit``.
     """
 
-    def take(view: GateView, operation_id: str) -> Advanced:
-        staged = _fence(view, kind).staged
-        base = _fence(view, kind) if staged is None else Fence(watermark=staged.watermark, log=staged.log)
-        return _advance(store, dataset, kind, Taking(base=base, entries=()), call, operation_id, view)
+    def take(asked: _Asked) -> Advanced:
+        staged = asked.fence.staged
+        base = asked.fence if staged is None else Fence(watermark=staged.watermark, log=staged.log)
+        return _advance(asked, Taking(base=base, entries=()))
 
     return _once(store, dataset, kind, ["advance-staged"], call, take)
 
@@ -133,53 +131,64 @@ def stage(
     Effects: one create a chunk, then as ``register.submit``.
     """
 
-    def take(view: GateView, operation_id: str) -> Advanced:
-        fence = _fence(view, kind)
+    def take(asked: _Asked) -> Advanced:
+        fence = asked.fence
         taking = compare(store, fence, kind, entries, stage=True, replace=replace_staged)
         if not taking.entries:
             return _standing(kind, fence)
-        _check_step(view, fence, taking.last)
-        log = _written(store, taking)
         request = StageFence(
             fence=kind,
             watermark=fence.watermark,
             first=taking.entries[0].sequence,
             last=taking.last,
             previous=taking.base.log,
-            log=log,
+            log=_stored(asked, taking),
             staged=_staged_log(fence),
         )
-        facts = read_facts(store, taking.base, kind, log, taking.last)
-        evidence = Evidence(signers=frozenset(), log=facts)
-        done = _submit(store, dataset, request, evidence, call, operation_id, view)
-        return _answer(kind, done, appended=len(taking.entries))
+        return _submitted(asked, taking, request, taking.base)
 
     return _once(store, dataset, kind, ["stage", _digest(entries), replace_staged], call, take)
 
 
-class _Take(Protocol):
-    def __call__(self, view: GateView, operation_id: str) -> Advanced: ...
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """One operation on one log, at the state that it was first read at."""
+
+    store: Store
+    dataset: str
+    kind: FenceKind
+    call: Call
+    operation_id: str
+    view: GateView
+
+    @property
+    def fence(self) -> Fence:
+        """Where the log's fence stands."""
+        return _fence(self.view, self.kind)
 
 
-def _once(store: Store, dataset: str, kind: FenceKind, words: list[object], call: Call, take: _Take) -> Advanced:
+def _once(
+    store: Store, dataset: str, kind: FenceKind, words: list[object], call: Call, take: Callable[[_Asked], Advanced]
+) -> Advanced:
     """Take entries under one operation id; the request of an earlier success cannot be made again from a later state."""
     with operation(call.pending, [store.url, dataset, kind, *words], call.operation_id) as operation_id:
         view = read_gate(store, dataset)
         intent = find_intent(store, dataset, operation_id)
         done = None if intent is None else find_done(store, view, intent)
-        return take(view, operation_id) if done is None else _answer(kind, done, appended=0)
+        if done is not None:
+            return _answer(kind, done.transition, appended=0)
+        return take(_Asked(store=store, dataset=dataset, kind=kind, call=call, operation_id=operation_id, view=view))
 
 
-def _advance(
-    store: Store, dataset: str, kind: FenceKind, taking: Taking, call: Call, operation_id: str, view: GateView
-) -> Advanced:
-    fence = _fence(view, kind)
+def _advance(asked: _Asked, taking: Taking) -> Advanced:
+    fence, kept = asked.fence, None
     if taking.last == fence.watermark:
-        return _standing(kind, fence)
-    _check_step(view, fence, taking.last)
-    log = _written(store, taking)
+        return _standing(asked.kind, fence)
+    log = _stored(asked, taking)
+    if taking.keep and fence.staged is not None:
+        kept = read_facts(asked.store, taking.base, asked.kind, fence.staged.log, fence.staged.watermark)
     request = AdvanceFence(
-        fence=kind,
+        fence=asked.kind,
         first=fence.watermark + 1,
         last=taking.last,
         previous=fence.log,
@@ -187,44 +196,39 @@ def _advance(
         staged=_staged_log(fence),
         keep=fence.staged if taking.keep else None,
     )
-    rest = None
-    if request.keep is not None:
-        rest = read_facts(store, taking.base, kind, request.keep.log, request.keep.watermark)
-    evidence = Evidence(signers=frozenset(), log=read_facts(store, fence, kind, log, taking.last), rest=rest)
-    done = _submit(store, dataset, request, evidence, call, operation_id, view)
-    return _answer(kind, done, appended=len(taking.entries))
+    return _submitted(asked, taking, request, fence, rest=kept)
 
 
-def _submit(
-    store: Store,
-    dataset: str,
-    request: AdvanceFence | StageFence,
-    evidence: Evidence,
-    call: Call,
-    operation_id: str,
-    view: GateView,
-) -> Done:
-    done = submit(
-        store,
-        dataset,
-        request,
-        operation_id=operation_id,
-        signers=call.signers,
-        gather=lambda _: evidence,
-        recorded_at=call.recorded_at,
-        view=view,
-    )
-    return Done(done.transition, done.digest)
-
-
-def _check_step(view: GateView, fence: Fence, last: int) -> None:
-    if last - fence.watermark > view.policy.max_fence_step:
+def _stored(asked: _Asked, taking: Taking) -> Descriptor:
+    """The newest chunk of what is taken, stored; nothing is where the policy does not allow so many entries."""
+    step, bound = taking.last - asked.fence.watermark, asked.view.policy.max_fence_step
+    if step > bound:
         raise RefusedError(
-            ErrorCode.FENCE_STEP,
-            "the policy bounds how many entries one advance may take",
-            step=last - fence.watermark,
-            bound=view.policy.max_fence_step,
+            ErrorCode.FENCE_STEP, "the policy bounds how many entries one advance may take", step=step, bound=bound
         )
+    log = taking.log(asked.store)
+    if log is None:
+        raise InternalError(ErrorCode.INTERNAL, "entries behind a watermark are in a chunk")
+    return log
+
+
+def _submitted(
+    asked: _Asked, taking: Taking, request: AdvanceFence | StageFence, base: Fence, *, rest: LogFacts | None = None
+) -> Advanced:
+    """Read back what the request names behind ``base``, and submit it."""
+    facts = read_facts(asked.store, base, asked.kind, request.log, taking.last)
+    evidence = Evidence(signers=frozenset(), log=facts, rest=rest)
+    done = submit(
+        asked.store,
+        asked.dataset,
+        request,
+        operation_id=asked.operation_id,
+        signers=asked.call.signers,
+        gather=lambda _: evidence,
+        recorded_at=asked.call.recorded_at,
+        view=asked.view,
+    )
+    return _answer(asked.kind, done.transition, appended=len(taking.entries))
 
 
 def _holds(store: Store, fence: Fence, kind: FenceKind, entries: Sequence[Entry]) -> bool:
@@ -233,13 +237,6 @@ def _holds(store: Store, fence: Fence, kind: FenceKind, entries: Sequence[Entry]
         return False
     known = {entry.sequence: entry for entry in read_log(store, fence, kind, entries[0].sequence)}
     return all(known[entry.sequence] == entry for entry in entries)
-
-
-def _written(store: Store, taking: Taking) -> Descriptor:
-    log = taking.log(store)
-    if log is None:
-        raise InternalError(ErrorCode.INTERNAL, "entries behind a watermark are in a chunk")
-    return log
 
 
 def _digest(entries: Sequence[Entry]) -> str:
@@ -260,9 +257,9 @@ def _standing(kind: FenceKind, fence: Fence) -> Advanced:
     return Advanced(kind=kind, watermark=fence.watermark, staged=staged, closed_permits=(), appended=0)
 
 
-def _answer(kind: FenceKind, done: Done, *, appended: int) -> Advanced:
+def _answer(kind: FenceKind, made: Transition, *, appended: int) -> Advanced:
     """What a transition did, from the transition alone."""
-    request, closed = done.transition.request, done.transition.effects.closed_permits
+    request, closed = made.request, made.effects.closed_permits
     if isinstance(request, StageFence) and request.fence == kind:
         return Advanced(
             kind=kind, watermark=request.watermark, staged=request.last, closed_permits=closed, appended=appended
@@ -273,5 +270,5 @@ def _answer(kind: FenceKind, done: Done, *, appended: int) -> Advanced:
     raise RefusedError(
         ErrorCode.GATE_OPERATION_REUSED,
         "this operation id was used for another request",
-        operationId=done.transition.operation_id,
+        operationId=made.operation_id,
     )

@@ -1,14 +1,14 @@
 """A save that dies at any write leaves a run that recovers to one complete generation and goes on."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 import pytest
 
 from shardrel.checkpoint.group import SoloGroup
 from shardrel.checkpoint.save import save
+from shardrel.store.forwarding import ForwardingStore
 from shardrel.store.memory import MemoryStore
-from shardrel.store.port import CreateOutcome, ObjectKey, Stored, SwapOutcome, Token
 from tests.support.checkpoints import ORDER, ROOT, RUN, assert_equal_state, cut, load_on, save_on, state
 from tests.support.gates import DATASET, key
 from tests.support.ranks import all_good
@@ -17,33 +17,17 @@ from tests.support.runs import started_run
 T = TypeVar("T")
 
 
-class DyingStore:
+class DyingStore(ForwardingStore):
     """Kills its process, as far as a test can, at one write: before it lands, or after."""
 
     def __init__(self, inner: MemoryStore, at: int, *, landed: bool) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.at = at
         self.landed = landed
         self.keys: list[str] = []
 
-    @property
-    def url(self) -> str:
-        return self.inner.url
-
-    def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
-        return self._write(key, lambda: self.inner.create(key, data))
-
-    def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
-        return self._write(key, lambda: self.inner.swap(key, data, expected))
-
-    def read(self, key: ObjectKey, *, max_bytes: int, version: str | None = None) -> Stored | None:
-        return self.inner.read(key, max_bytes=max_bytes, version=version)
-
-    def list(self, prefix: str) -> Iterator[ObjectKey]:
-        return self.inner.list(prefix)
-
-    def delete(self, key: ObjectKey, version: str) -> bool:
-        return self.inner.delete(key, version)
+    def around(self, operation: str, key: str, request: Callable[[], T]) -> T:
+        return self._write(key, request) if operation in ("create", "swap") else request()
 
     def _write(self, key: str, write: Callable[[], T]) -> T:
         self.keys.append(key)

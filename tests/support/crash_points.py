@@ -17,53 +17,38 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import shardrel.store.open as stores
 from shardrel.cli.main import main as shardrel
-from shardrel.store.port import CreateOutcome, ObjectKey, Store, Stored, SwapOutcome, Token
+from shardrel.store.forwarding import ForwardingStore
+from shardrel.store.port import Store
 from tests.support.crash_job import ACTIONS
 from tests.support.crash_story import DATASET, PENDING, STORE, STORY, Step, end_state, write_inputs
 
+T = TypeVar("T")
 
-class DyingStore:
+
+class DyingStore(ForwardingStore):
     """Passes everything on and counts; around the k-th operation the process is killed."""
 
     def __init__(self, inner: Store, k: int, *, after: bool) -> None:
-        self._inner, self._k, self._after = inner, k, after
+        super().__init__(inner)
+        self._k, self._after = k, after
         self._lock = threading.Lock()
         self.count = 0
 
-    @property
-    def url(self) -> str:
-        return self._inner.url
-
-    def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
-        return self._around(lambda: self._inner.create(key, data))
-
-    def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
-        return self._around(lambda: self._inner.swap(key, data, expected))
-
-    def read(self, key: ObjectKey, *, max_bytes: int, version: str | None = None) -> Stored | None:
-        return self._around(lambda: self._inner.read(key, max_bytes=max_bytes, version=version))
-
-    def list(self, prefix: str) -> Iterator[ObjectKey]:
-        return iter(self._around(lambda: list(self._inner.list(prefix))))
-
-    def delete(self, key: ObjectKey, version: str) -> bool:
-        return self._around(lambda: self._inner.delete(key, version))
-
-    def _around(self, operation: Callable[[], Any]) -> Any:
+    def around(self, operation: str, key: str, request: Callable[[], T]) -> T:
         with self._lock:
             self.count += 1
             mine = self.count == self._k
         if mine and not self._after:
             os.kill(os.getpid(), signal.SIGKILL)
-        outcome = operation()
+        outcome = request()
         if mine:
             os.kill(os.getpid(), signal.SIGKILL)
         return outcome

@@ -14,9 +14,9 @@ import random
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from shardrel.errors import OutcomeUnknownError, ShardrelError, UnavailableError
 from shardrel.gate import admit, fence, rollback, runs
@@ -24,8 +24,9 @@ from shardrel.gate.attestations import attach
 from shardrel.gate.call import Call
 from shardrel.gate.view import read_gate
 from shardrel.records.report import REPORT_PREDICATE, STATEMENT_PAYLOAD
+from shardrel.store.forwarding import ForwardingStore
 from shardrel.store.open import open_store
-from shardrel.store.port import CreateOutcome, ObjectKey, Store, Stored, SwapOutcome, Token
+from shardrel.store.port import Store
 from shardrel.trust.envelope import seal
 from shardrel.trust.keys import SigningKey, from_pem
 from shardrel.trust.statement import statement
@@ -33,40 +34,24 @@ from tests.support.gates import DATASET, NOW, a_report
 from tests.support.histories import Outcome, Recorder, last_open, read_attempts
 from tests.support.runs import a_deletion
 
+T = TypeVar("T")
+
 Config = dict[str, Any]
 Verb = Callable[[], Any]
 _EVERY_ADVANCE = 20
 
 
-class KillingStore:
+class KillingStore(ForwardingStore):
     """Passes everything on; before or after any operation the process may be killed."""
 
     def __init__(self, inner: Store, seed: str) -> None:
-        self._inner, self._random = inner, random.Random(seed)
+        super().__init__(inner)
+        self._random = random.Random(seed)
         self.chance = 0.0
 
-    @property
-    def url(self) -> str:
-        return self._inner.url
-
-    def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
-        return self._around(lambda: self._inner.create(key, data))
-
-    def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
-        return self._around(lambda: self._inner.swap(key, data, expected))
-
-    def read(self, key: ObjectKey, *, max_bytes: int, version: str | None = None) -> Stored | None:
-        return self._around(lambda: self._inner.read(key, max_bytes=max_bytes, version=version))
-
-    def list(self, prefix: str) -> Iterator[ObjectKey]:
-        return iter(self._around(lambda: list(self._inner.list(prefix))))
-
-    def delete(self, key: ObjectKey, version: str) -> bool:
-        return self._around(lambda: self._inner.delete(key, version))
-
-    def _around(self, operation: Callable[[], Any]) -> Any:
+    def around(self, operation: str, key: str, request: Callable[[], T]) -> T:
         self._perhaps_die()
-        outcome = operation()
+        outcome = request()
         self._perhaps_die()
         return outcome
 

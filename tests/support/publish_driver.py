@@ -7,47 +7,36 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from publisher.options import PublishOptions
 from publisher.publish import World, publish
 from shardrel.gate.fences import FenceSelectors
+from shardrel.store.forwarding import ForwardingStore
 from shardrel.store.local import LocalStore
-from shardrel.store.port import CreateOutcome, ObjectKey, Store, Stored, SwapOutcome, Token
+from shardrel.store.port import Store
 from shardrel.trust.key_files import load_key_file
 from shardrel.trust.keys import from_pem
 
+T = TypeVar("T")
 
-class DyingStore:
-    """Passes everything on; the k-th operation is the last thing that the process does, or does not."""
+
+class DyingStore(ForwardingStore):
+    """Passes everything on; the k-th write is the last thing that the process does, or does not."""
 
     def __init__(self, inner: Store, k: int, *, after: bool) -> None:
-        self._inner, self._left, self._after = inner, k, after
+        super().__init__(inner)
+        self._left, self._after = k, after
         self._lock = threading.Lock()
 
-    @property
-    def url(self) -> str:
-        return self._inner.url
-
-    def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
-        dies = self._counted()
-        outcome = self._inner.create(key, data)
-        return outcome if not dies else self._die()
-
-    def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
-        dies = self._counted()
-        outcome = self._inner.swap(key, data, expected)
-        return outcome if not dies else self._die()
-
-    def read(self, key: ObjectKey, *, max_bytes: int, version: str | None = None) -> Stored | None:
-        return self._inner.read(key, max_bytes=max_bytes, version=version)
-
-    def list(self, prefix: str) -> Iterator[ObjectKey]:
-        return self._inner.list(prefix)
-
-    def delete(self, key: ObjectKey, version: str) -> bool:
-        return self._inner.delete(key, version)
+    def around(self, operation: str, key: str, request: Callable[[], T]) -> T:
+        dies = operation in ("create", "swap") and self._counted()
+        outcome = request()
+        if dies:
+            self._die()
+        return outcome
 
     def _counted(self) -> bool:
         with self._lock:
@@ -56,9 +45,8 @@ class DyingStore:
                 self._die()
             return self._left == 0
 
-    def _die(self) -> SwapOutcome:
+    def _die(self) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
-        raise AssertionError("a killed process does nothing")
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """A dataset whose alias went through several releases, for tests of retention."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,9 +13,10 @@ from shardrel.gate.call import Call
 from shardrel.gate.closure import root_closure
 from shardrel.gate.gc import Collected, collect
 from shardrel.gate.view import GateView, read_gate
+from shardrel.store.forwarding import ForwardingStore
 from shardrel.store.layout import object_digest
 from shardrel.store.memory import MemoryStore
-from shardrel.store.port import CreateOutcome, ObjectKey, Store, Stored, SwapOutcome, Token
+from shardrel.store.port import Store
 from tests.support.publishing import NOW, Publishing, records_table, write_source
 from tests.support.release_builder import a_world
 from verifier.verify import verify_release
@@ -98,7 +99,7 @@ class Killed(BaseException):
 
 
 @dataclass
-class MortalStore:
+class MortalStore(ForwardingStore):
     """Passes everything on; before or after its k-th operation the process dies, and every later one fails too."""
 
     inner: Store
@@ -106,30 +107,11 @@ class MortalStore:
     after: bool
     count: int = 0
 
-    @property
-    def url(self) -> str:
-        return self.inner.url
-
-    def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
-        return self._around(lambda: self.inner.create(key, data))
-
-    def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
-        return self._around(lambda: self.inner.swap(key, data, expected))
-
-    def read(self, key: ObjectKey, *, max_bytes: int, version: str | None = None) -> Stored | None:
-        return self._around(lambda: self.inner.read(key, max_bytes=max_bytes, version=version))
-
-    def list(self, prefix: str) -> Iterator[ObjectKey]:
-        return iter(self._around(lambda: list(self.inner.list(prefix))))
-
-    def delete(self, key: ObjectKey, version: str) -> bool:
-        return self._around(lambda: self.inner.delete(key, version))
-
-    def _around(self, operation: Callable[[], T]) -> T:
+    def around(self, operation: str, key: str, request: Callable[[], T]) -> T:
         self.count += 1
         if self.count > self.k or (self.count == self.k and not self.after):
             raise Killed
-        outcome = operation()
+        outcome = request()
         if self.count == self.k:
             raise Killed
         return outcome

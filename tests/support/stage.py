@@ -8,9 +8,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar, cast
 
-from shardrel.store.port import CreateOutcome, ObjectKey, Store, Stored, SwapOutcome, Token, Unknown
+from shardrel.store.forwarding import ForwardingStore
+from shardrel.store.port import Store, Unknown
+
+T = TypeVar("T")
 
 Client = Callable[[Store], None]
 
@@ -111,35 +114,18 @@ class _Player:
         return self.told
 
 
-class _StagedStore:
+class _StagedStore(ForwardingStore):
     """A client's view of the store: it waits for its turn before every request."""
 
     def __init__(self, inner: Store, player: _Player, stage: Stage) -> None:
-        self._inner, self._player, self._stage = inner, player, stage
+        super().__init__(inner)
+        self._player, self._stage = player, stage
 
-    @property
-    def url(self) -> str:
-        return self._inner.url
-
-    def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
-        outcome: CreateOutcome = self._write(lambda: self._inner.create(key, data))
-        return outcome
-
-    def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
-        outcome: SwapOutcome = self._write(lambda: self._inner.swap(key, data, expected))
-        return outcome
-
-    def read(self, key: ObjectKey, *, max_bytes: int, version: str | None = None) -> Stored | None:
+    def around(self, operation: str, key: str, request: Callable[[], T]) -> T:
+        if operation in ("create", "swap"):
+            return cast(T, self._write(request))
         self._player.wait(write=False)
-        return self._inner.read(key, max_bytes=max_bytes, version=version)
-
-    def list(self, prefix: str) -> Iterator[ObjectKey]:
-        self._player.wait(write=False)
-        return iter(list(self._inner.list(prefix)))
-
-    def delete(self, key: ObjectKey, version: str) -> bool:
-        self._player.wait(write=False)
-        return self._inner.delete(key, version)
+        return request()
 
     def _write(self, write: Callable[[], Any]) -> Any:
         told = self._player.wait(write=True)

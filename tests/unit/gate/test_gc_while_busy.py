@@ -5,6 +5,7 @@ looks whether something of it was condemned meanwhile.
 """
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
@@ -13,12 +14,14 @@ from shardrel.gate.gc import Collected
 from shardrel.gate.publication import Pinned, begin_publication, end_publication
 from shardrel.gate.runs import cancel, start
 from shardrel.records.descriptor import PARQUET
+from shardrel.store.forwarding import ForwardingStore
 from shardrel.store.layout import object_key
-from shardrel.store.memory import MemoryStore
 from shardrel.store.objects import put
 from tests.support.retained import Retained, retained
 from tests.unit.gate.test_gc import forked
 from tests.unit.gate.test_gc_checkpoints import checkpoint_of
+
+T = TypeVar("T")
 
 
 @pytest.fixture(scope="module")
@@ -86,22 +89,18 @@ def published(scene: Retained, number: int, last: str, between: Callable[[], Non
     """Publish, and let something happen behind its last create, which is of this prefix."""
     store = scene.store
 
-    class Interrupted(MemoryStore):
+    class Interrupted(ForwardingStore):
         """The store, where the end of the publication comes late."""
 
-        def create(self, key, data):  # type: ignore[no-untyped-def]
-            outcome = store.create(key, data)
-            if key.startswith(last):
+        def around(self, operation: str, key: str, request: Callable[[], T]) -> T:
+            outcome = request()
+            if operation == "create" and key.startswith(last):
                 scene.made.store = store
                 between()
                 scene.made.store = self
             return outcome
 
-        def __getattribute__(self, name: str):  # type: ignore[no-untyped-def]
-            own = name == "create" or name.startswith("__")
-            return object.__getattribute__(self, name) if own else getattr(store, name)
-
-    scene.made.store = Interrupted()
+    scene.made.store = Interrupted(store)
     try:
         return scene.publish(number)
     finally:
