@@ -54,6 +54,7 @@ def publish(
     encrypt_index: Annotated[
         bool, typer.Option("--encrypt-index", help="Encrypt the member index too, which holds every sample id.")
     ] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Write plain shards of a snapshot that is encrypted.")] = False,
     decrypt: Decrypt = None,
     workers: Workers = 2,
     engine: Engine = "local",
@@ -99,6 +100,11 @@ def publish(
             "the snapshot is one of another dataset; name it with --dataset",
             dataset=declared.dataset,
             expected=settings.dataset,
+        )
+    if declared.encryption is not None and encrypt is None and not plain:
+        raise RefusedError(
+            ErrorCode.ENCRYPTION_PLAINTEXT,
+            "the snapshot is encrypted; say --encrypt KEYREF, or --plain if that is meant",
         )
     fences = selectors_upto(store, view, declared.tombstone_watermark, declared.benchmark_fence)
     with meter("publish", quiet=settings.as_json) as progress:

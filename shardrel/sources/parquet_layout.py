@@ -7,11 +7,13 @@ the second; bytes that nothing names are the sign of it.
 from pathlib import Path
 from typing import Any
 
+from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.sources.parquet_footer import Span, check_size_statistics, index_spans
 from shardrel.sources.source import corrupt, open_binary, truncated
 from shardrel.sources.thrift import ThriftError
 
 _MAGIC = b"PAR1"
+_ENCRYPTED = b"PARE"
 _TAIL = 8
 
 
@@ -19,12 +21,16 @@ def check_ends(path: Path, size: int) -> None:
     """Magic bytes at both ends and a footer length that fits between them.
 
     Raises:
-        InvalidInputError: ``input.truncated``, ``input.corrupt``.
+        InvalidInputError: ``input.truncated``, ``input.corrupt``; ``encryption.reader`` for an encrypted file.
     """
     with open_binary(path) as file:
         head = file.read(4)
         file.seek(max(size - _TAIL, 0))
         tail = file.read(_TAIL)
+    if head == _ENCRYPTED:
+        raise InvalidInputError(
+            ErrorCode.ENCRYPTION_READER, f"{path} is encrypted; pull the release with its key", path=str(path)
+        )
     if head != _MAGIC:
         raise corrupt(path, "it does not begin like a Parquet file")
     if size < len(_MAGIC) + _TAIL:

@@ -67,6 +67,7 @@ def the_whole_way(told: Told, key: str, other: str) -> tuple[str, str]:
     publish = ["publish", snapshot, "--source", "a.jsonl", "--shards", "2"]
     told(*publish, "--encrypt", other, status=1)
     told(*publish, "--encrypt", "file:nowhere", status=2)
+    assert told(*publish, "--decrypt", key, status=1)["error"]["code"] == "encryption.plaintext"
     root = told(*publish, "--encrypt", key, "--encrypt-index")["root"]
     told("verify", root, status=1)
     told("verify", root, "--decrypt", other, status=1)
@@ -74,6 +75,9 @@ def the_whole_way(told: Told, key: str, other: str) -> tuple[str, str]:
     told("pull", root, "--to", "none", status=1)
     told("pull", root, "--to", "plain", "--decrypt", key)
     told("pull", root, "--to", "sealed", "--ciphertext")
+    assert told("digest", "sealed", status=2)["error"]["code"] == "encryption.reader"
+    told("prove", "s1", "--root", root, status=1)
+    told("prove", "s1", "--root", root, "--decrypt", key)
     for shard in Path(".shardrel/store/objects").rglob("*"):
         if shard.is_file() and shard.read_bytes()[:4] == b"PARE":
             shard.chmod(0o600)
