@@ -54,19 +54,20 @@ def misfits(
     return Misfits(missing=found.missing[:NAMED], extra=found.extra[:NAMED], changed=found.changed[:NAMED])
 
 
-def told(found: Misfits, reader: MemberReader) -> Mapping[str, list[str]]:
+def told(found: Misfits, reader: MemberReader, *, digests: bool) -> Mapping[str, list[str]]:
     """The misfits as the context of an error: places as ``<path>#<row>``, rows counted from 0.
 
     Args:
         found: Whom to look for.
         reader: Reads ids alone, once more, until all are found.
+        digests: Whether ids may be told by their digests, which let whoever has a list of ids look them up.
 
     Raises:
         InvalidInputError: What reading the sources raises; ``source.changed-while-read``.
     """
     places = _places(reader, {*found.extra, *found.changed})
     return {
-        "missingSamples": [digest_of(sample_id.encode()) for sample_id in found.missing],
+        "missingSamples": [digest_of(sample_id.encode()) for sample_id in found.missing if digests],
         "extraRecords": [place for sample_id in found.extra for place in places[sample_id]][:NAMED],
         "changedRecords": [place for sample_id in found.changed for place in places[sample_id]][:NAMED],
     }

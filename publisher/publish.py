@@ -246,7 +246,7 @@ def _compare(
             missing=total.missing,
             extra=total.extra,
             changed=total.changed,
-            **told(misfits(staged, ordered, found, due), reader),
+            **told(misfits(staged, ordered, found, due), reader, digests=declared.snapshot.encryption is None),
         )
     if not staged.records:
         raise InvalidInputError(ErrorCode.INPUT_NO_RECORDS, "nothing is left to publish: a release has a record")

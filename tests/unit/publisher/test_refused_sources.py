@@ -18,6 +18,7 @@ from shardrel.records.snapshot import Columns, Snapshot
 from shardrel.store.layout import object_key
 from shardrel.store.memory import MemoryStore
 from shardrel.store.objects import get_by_digest
+from tests.support.encrypted import a_key, encrypted_snapshot, publish_with
 from tests.support.publishing import NOW, Publishing, records_table, write_source
 
 OPTIONS = PublishOptions(shards=2)
@@ -103,6 +104,17 @@ def test_all_are_counted_and_a_few_are_named(dataset: Publishing, folder: Path) 
     assert isinstance(places, list)
     assert isinstance(samples, list)
     assert len(set(places)) == len(set(samples)) == NAMED
+
+
+def test_what_an_encrypted_snapshot_misses_is_counted_alone(dataset: Publishing, folder: Path) -> None:
+    key = a_key()
+    snapshot = encrypted_snapshot(dataset, folder / "b.arrow", key)
+    rewritten(folder, with_value(records_table(100, first=100).slice(1), "score", 5, -1.0))
+    with pytest.raises(RefusedError) as caught:
+        publish_with(dataset, snapshot, folder / "b.arrow", None, [key])
+    context = caught.value.context
+    assert (context["missing"], context["missingSamples"]) == (1, [])
+    assert context["changedRecords"] == [f"{folder / 'b.arrow'}#5"]
 
 
 def test_columns_that_are_not_the_declared_ones_are_named(dataset: Publishing, folder: Path) -> None:
