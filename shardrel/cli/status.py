@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from shardrel.gate.status import Status
     from shardrel.records.probe import KeptProbe
 
+_SHOWN = 20
+
 
 def status(
     settings: Settings,
@@ -42,7 +44,8 @@ def status(
             ("gate", seen.gate_id),
             ("tombstones", _fence(seen.tombstone_watermark, seen.staged.get("tombstones"))),
             ("benchmarks", _fence(seen.benchmark_fence, seen.staged.get("benchmarks"))),
-            ("open permits", len(seen.permits)),
+            ("open permits", f"{len(seen.permits):,}"),
+            ("open runs", _counted(seen)),
         ],
         tables=[*_tables(seen), *([] if lives is None else [lives_table(lives)])],
     )
@@ -52,6 +55,11 @@ def _verdict(found: "KeptProbe | None") -> dict[str, Any] | None:
     import msgspec
 
     return None if found is None else msgspec.to_builtins(found)
+
+
+def _counted(seen: "Status") -> str:
+    closed = sum(run.closed is not None for run in seen.runs.values())
+    return f"{len(seen.runs):,}" + (f", {closed:,} without a permit" if closed else "")
 
 
 def _fence(watermark: int, staged: int | None) -> str:
@@ -96,7 +104,15 @@ def _tables(seen: "Status") -> list[Table]:
         Table(title="Open permits", columns=["permit", "of", "root", "at", "since"], rows=_permits(seen)),
         Table(title="Unfinished publications", columns=["publication", "snapshot"], rows=publications),
     ]
-    return [table for table in tables if table.rows]
+    return [_beginning(table) for table in tables if table.rows]
+
+
+def _beginning(table: Table) -> Table:
+    """What fits on a screen; a busy gate has a thousand runs and as many permits."""
+    if len(table.rows) <= _SHOWN:
+        return table
+    title = f"{table.title}: {_SHOWN} of {len(table.rows):,}, all with --json"
+    return Table(title=title, columns=table.columns, rows=table.rows[:_SHOWN])
 
 
 def _held(permit: str | None) -> str:
@@ -104,6 +120,7 @@ def _held(permit: str | None) -> str:
 
 
 def _runs(seen: "Status") -> list[tuple[object, ...]]:
+    """Those that wait for a permit first."""
     return [
         (
             name,
@@ -112,7 +129,7 @@ def _runs(seen: "Status") -> list[tuple[object, ...]]:
             "" if run.head is None else f"{run.head.step:,}",
             f"open {short(run.permit)}" if run.closed is None else f"closed by {why_closed(run.closed)}",
         )
-        for name, run in seen.runs.items()
+        for name, run in sorted(seen.runs.items(), key=lambda item: item[1].closed is None)
     ]
 
 
