@@ -24,12 +24,12 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measure import note
-from shardrel.canonical.text import shingles
+from shardrel.canonical.text import SHINGLE_WORDS, shingles
 from shardrel.gate.fence_files import text_selectors
 from shardrel.records.fence import BenchmarkEntry
 from verifier import fences
 from verifier.screens import screens_of, word_numbers
-from verifier.words import normal_rows, words_of
+from verifier.words import normal_blocks, words_of
 
 CHANGES: dict[str, Callable[[str], str]] = {
     "as it is": lambda text: text,
@@ -139,9 +139,8 @@ def hashed(log: list[BenchmarkEntry], column: pa.Array) -> float:
     wide = np.unique(
         np.frombuffer(bytes.fromhex("".join(e.shingles.screens for e in log if e.shingles is not None)), ">u4")
     ).astype(np.uint32)
-    rows = normal_rows(column)
-    found = screens_of(word_numbers(rows, *words_of(rows)), 13)
-    return float(np.isin(found, wide).mean())
+    found = [screens_of(word_numbers(block, *words_of(block)), SHINGLE_WORDS) for block in normal_blocks(column)]
+    return float(np.isin(np.concatenate(found), wide).mean())
 
 
 def main() -> None:

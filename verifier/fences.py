@@ -18,8 +18,9 @@ from verifier.digests import DigestSet
 from verifier.leaves import codes
 from verifier.logs import Logs
 from verifier.parts import Listed
-from verifier.shingles import Wanted, rows_sharing, wanted
-from verifier.words import normal_rows, text_digests
+from verifier.shingles import ShingleScan, Wanted, wanted
+from verifier.text_digests import TextDigests
+from verifier.words import normal_blocks
 
 Mask = npt.NDArray[np.bool_]
 
@@ -166,11 +167,17 @@ def _column_hits(selectors: Selectors, column: Any) -> Mask:
         found = pa.array(entries).take(column.indices).fill_null(False)
         return np.asarray(found.to_numpy(zero_copy_only=False), np.bool_)
     hits = np.zeros(len(column), bool)
-    rows = normal_rows(column)
-    for width in selectors.shingles:
-        hits[rows_sharing(rows, width)] = True
-    if len(selectors.texts):
-        digests, known = text_digests(rows, len(column))
+    scans = [ShingleScan(width) for width in selectors.shingles]
+    whole = TextDigests(len(column)) if len(selectors.texts) else None
+    for block in normal_blocks(column):
+        for scan in scans:
+            scan.add(block)
+        if whole is not None:
+            whole.add(block)
+    for scan in scans:
+        hits[scan.rows()] = True
+    if whole is not None:
+        digests, known = whole.finish()
         hits |= selectors.texts.holds(digests) & known
     return hits
 

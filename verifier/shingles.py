@@ -12,7 +12,7 @@ from shardrel.digest import Domain, u64
 from shardrel.records.fence import Shingles
 from verifier.digests import DigestSet
 from verifier.screens import U32, screens_of, word_numbers
-from verifier.words import BORDER, Bytes, Places, pieces, words_of
+from verifier.words import BORDER, Bytes, Overlap, Places, words_of
 
 # Screens are looked for in a table first, which is to be mostly empty and to stay in the cache.
 _SPARSE = 16
@@ -97,14 +97,28 @@ def _table(screens: U32) -> npt.NDArray[np.bool_]:
     return table
 
 
-def rows_sharing(rows: Bytes, shingles: Wanted) -> Places:
-    """Numbers of the rows, of normalised texts, that share enough shingles with one entry."""
-    matches = [_matches(row, piece, shingles) for row, piece in pieces(rows, shingles.words - 1)]
-    # A shingle counts once in a row, however often it is there.
-    pairs = np.divmod(np.unique(np.concatenate(matches)), len(shingles.digests))
-    found = np.stack(pairs, axis=1)
-    enough = found[shingles.alone[found[:, 1]], 0]
-    return np.unique(np.concatenate([enough, *_counted(found, shingles)]))
+class ShingleScan:
+    """Takes the blocks of normalised texts, and finds the rows that share enough shingles with one entry.
+
+    Args:
+        shingles: The entries'.
+    """
+
+    def __init__(self, shingles: Wanted) -> None:
+        self._shingles, self._overlap = shingles, Overlap(shingles.words - 1)
+        self._matches = [np.empty(0, np.int64)]
+
+    def add(self, block: Bytes) -> None:
+        """Take the next block."""
+        self._matches.append(_matches(*self._overlap.add(block), self._shingles))
+
+    def rows(self) -> Places:
+        """Numbers of the rows."""
+        # A shingle counts once in a row, however often it is there.
+        pairs = np.divmod(np.unique(np.concatenate(self._matches)), len(self._shingles.digests))
+        found = np.stack(pairs, axis=1)
+        enough = found[self._shingles.alone[found[:, 1]], 0]
+        return np.unique(np.concatenate([enough, *_counted(found, self._shingles)]))
 
 
 def _matches(row: int, piece: Bytes, shingles: Wanted) -> Places:

@@ -14,8 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardrel.canonical.sha import Bytes32, sha256_rows
-from shardrel.digest import Domain
 from verifier.text import spaced
 
 Bytes = npt.NDArray[np.uint8]
@@ -32,32 +30,24 @@ _FOLD = bytes(
 )
 
 
-def normal_rows(values: Any) -> Bytes:
+def normal_blocks(values: Any) -> Iterator[Bytes]:
     """Normalised texts of a string array one after the other, a border between them; null is a text without words.
+
+    They come in blocks that begin and end with whole words, so that memory holds one at a time.
 
     Args:
         values: Valid UTF-8.
     """
     raw = _joined(values)
-    out: list[Bytes] = []
+    before: Bytes | None = None
     for start, stop in _cuts(raw):
         block = _squeezed(np.frombuffer(_folded(raw[start:stop]), np.uint8))
-        _append(out, block)
-    if out and out[-1][-1] == _SPACE:
-        out[-1] = out[-1][:-1]
-    return out[0] if len(out) == 1 else np.concatenate([np.empty(0, np.uint8), *out])
-
-
-def text_digests(rows: Bytes, count: int) -> tuple[Bytes32, npt.NDArray[np.bool_]]:
-    """Text digest of each of ``count`` normalised texts, and whether it has one: no text without words has."""
-    borders = np.flatnonzero(rows == BORDER)
-    offsets = np.zeros(count + 1, np.int64)
-    offsets[1:] = np.append(borders, len(rows))[:count] - np.arange(count)
-    flat = pa.py_buffer(rows[rows != BORDER])
-    texts = pa.Array.from_buffers(pa.large_binary(), count, [None, pa.py_buffer(offsets), flat])
-    domain = pa.scalar(Domain.TEXT.value, pa.large_binary())
-    hashed = sha256_rows(pc.binary_join_element_wise(domain, texts, pa.scalar(b"", pa.large_binary())))
-    return hashed, np.diff(offsets) > 0
+        if len(block):
+            if before is not None:
+                yield _followed(before, int(block[0]))
+            before = block
+    if before is not None:
+        yield _followed(before, BORDER)
 
 
 def words_of(rows: Bytes) -> tuple[Places, Places]:
@@ -71,46 +61,34 @@ def words_of(rows: Bytes) -> tuple[Places, Places]:
     return starts[some], lengths[some]
 
 
-def pieces(rows: Bytes, overlap: int) -> Iterator[tuple[int, Bytes]]:
-    """The number of the row in which each piece begins, and the piece.
+class Overlap:
+    """Puts the last words of each block in front of the next one.
 
-    Pieces end with whole words; each but the first begins with the last ``overlap`` words of the one before it.
+    Args:
+        words: How many; a window of one more is then whole in some piece, and in one alone.
     """
-    data = rows.tobytes()
-    start = row = 0
-    while True:
-        stop, following = _piece_end(data, start, overlap)
-        yield row, rows[start:stop]
-        if stop == len(data):
-            return
-        row += int(np.count_nonzero(rows[start:following] == BORDER))
-        start = following
+
+    def __init__(self, words: int) -> None:
+        self._words, self._row, self._kept = words, 0, np.empty(0, np.uint8)
+
+    def add(self, block: Bytes) -> tuple[int, Bytes]:
+        """The piece that ends with this block, and the number of the row in which it begins."""
+        row, piece = self._row, np.concatenate([self._kept, block])
+        first = _last_words(piece.tobytes(), self._words)
+        self._row += int(np.count_nonzero(piece[:first] == BORDER))
+        self._kept = piece[first:]
+        return row, piece
 
 
-def _piece_end(data: bytes, start: int, overlap: int) -> tuple[int, int]:
-    """Where the piece ends, and where its last ``overlap`` words begin, behind its start: the next one begins there."""
-    size = _BLOCK
-    while start + size < len(data):
-        stop = _next_mark(data, start + size)
-        following = stop
-        for _ in range(overlap):
-            following = _mark_before(data, start, following)
-        if following > start:
-            return stop, following + 1
-        # Words so long that a piece has too few of them.
-        size *= 2
-    return len(data), len(data)
-
-
-def _next_mark(data: bytes, start: int) -> int:
-    space = data.find(b" ", start)
-    border = data.find(b"\xff", start, len(data) if space < 0 else space)
-    return max(space, len(data) if space < 0 else 0) if border < 0 else border
-
-
-def _mark_before(data: bytes, floor: int, stop: int) -> int:
-    space = max(data.rfind(b" ", floor, stop), floor)
-    return max(data.rfind(b"\xff", space, stop), space)
+def _last_words(data: bytes, words: int) -> int:
+    """Where the last so many words begin; a row without words is as one."""
+    stop = len(data) - data.endswith(b" ")
+    for _ in range(words):
+        space = data.rfind(b" ", 0, stop)
+        stop = max(data.rfind(b"\xff", max(space, 0), stop), space)
+        if stop < 0:
+            break
+    return stop + 1
 
 
 def _joined(values: Any) -> bytes:
@@ -178,13 +156,9 @@ def _squeezed(folded: Bytes) -> Bytes:
     return kept
 
 
-def _append(out: list[Bytes], block: Bytes) -> None:
-    if not len(block):
-        return
-    # A block that is not the first begins with a border, or with what stands between two words.
-    before = out[-1][-1] if out else BORDER
-    if block[0] == BORDER and before == _SPACE:
-        out[-1] = out[-1][:-1]
-    elif block[0] != BORDER and before not in (BORDER, _SPACE):
-        out.append(np.full(1, _SPACE, np.uint8))
-    out.append(block)
+def _followed(block: Bytes, following: int) -> Bytes:
+    """A block that ends as what comes next asks for: one space between words, none at the end of a row."""
+    last = block[-1]
+    if following == BORDER:
+        return block[:-1] if last == _SPACE else block
+    return block if last in (_SPACE, BORDER) else np.append(block, np.uint8(_SPACE))

@@ -11,7 +11,7 @@ from verifier import fences, words
 from verifier.digests import DigestSet
 from verifier.shingles import wanted
 from verifier.text import normalised
-from verifier.words import BORDER, normal_rows, pieces
+from verifier.words import BORDER, Overlap, normal_blocks, words_of
 
 QUESTION = (
     "A train leaves the station at noon and travels north at eighty kilometres an hour; "
@@ -110,15 +110,27 @@ def test_a_shingle_of_very_many_entries_counts_for_each(monkeypatch: pytest.Monk
     assert sum(named_texts(entries, texts)) == 4
 
 
-def test_pieces_cover_every_row_and_keep_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words, "_BLOCK", 8)
-    rows = normal_rows(pa.array(["aa bb cc dd ee", "", "f", "g" * 30, "h i j k l m n"]))
-    found = list(pieces(rows, 2))
-    assert len(found) > 3
-    for row, piece in found:
-        at = rows.tobytes().index(piece.tobytes())
-        assert int((rows[:at] == BORDER).sum()) == row
-    assert found[-1][1][-1] == ord("n")
+@pytest.mark.parametrize("block", [1, 8, 40, 1 << 20])
+@pytest.mark.parametrize("overlap", [0, 1, 2, 5])
+def test_every_window_is_whole_in_one_piece_and_in_no_other(
+    block: int, overlap: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(words, "_BLOCK", block)
+    texts = ["aa bb cc dd ee", "", "f", "g" * 30 + " gg", "", "", "h i j k l m n", "o p"]
+    pieces, found = Overlap(overlap), []
+    for one in normal_blocks(pa.array(texts)):
+        row, piece = pieces.add(one)
+        starts, lengths = words_of(piece)
+        for first in range(len(starts) - overlap):
+            window = piece[starts[first] : (starts + lengths)[first + overlap]].tobytes()
+            if bytes([BORDER]) not in window:
+                found.append((row + int((piece[: starts[first]] == BORDER).sum()), window.decode()))
+    expected = [
+        (row, " ".join(text.split()[first : first + overlap + 1]))
+        for row, text in enumerate(texts)
+        for first in range(len(text.split()) - overlap)
+    ]
+    assert found == expected
 
 
 def test_digests_that_begin_alike_are_told_apart() -> None:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from shardrel.canonical import text as publisher_text
 from verifier import words
 from verifier.text import normalised, text_digest
-from verifier.words import normal_rows, text_digests
+from verifier.text_digests import TextDigests
+from verifier.words import normal_blocks
 
 
 @pytest.mark.parametrize(
@@ -47,22 +48,36 @@ def test_a_whole_column_is_normalised_as_its_texts_are_wherever_it_is_cut(texts:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(words, "_BLOCK", block)
         rows = normal_rows(pa.array(texts, pa.string()))
-    assert rows.tobytes() == b"\xff".join(normalised(text or "").encode() for text in texts)
+    assert rows == b"\xff".join(normalised(text or "").encode() for text in texts)
 
 
-def test_text_digests_of_a_column() -> None:
-    texts = ["One, two!", None, "", " ?! ", "one two three", "漢 é"]
-    digests, known = text_digests(normal_rows(pa.array(texts)), len(texts))
-    assert known.tolist() == [True, False, False, False, True, True]
-    own = [text_digest(text) for text in texts if text is not None and text_digest(text)]
-    assert [digests[row].tobytes() for row in (0, 4, 5)] == own
+@pytest.mark.parametrize("block", [1, 5, 9, 13, 1 << 20])
+def test_text_digests_of_a_column(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words, "_BLOCK", block)
+    texts = [None, "One, two!", None, "", " ?! ", "one two three of a longer text", "漢 é", "x " * 9, " ", "last"]
+    column = TextDigests(len(texts))
+    for one in normal_blocks(pa.array(texts)):
+        column.add(one)
+    digests, known = column.finish()
+    own = [text_digest(text or "") for text in texts]
+    assert known.tolist() == [digest is not None for digest in own]
+    assert [digests[row].tobytes() for row in range(len(texts)) if known[row]] == [one for one in own if one]
+
+
+def test_a_column_of_no_texts_has_no_digests() -> None:
+    digests, known = TextDigests(0).finish()
+    assert (digests.shape, known.tolist()) == ((0, 32), [])
+
+
+def normal_rows(values: pa.Array) -> bytes:
+    return b"".join(block.tobytes() for block in normal_blocks(values))
 
 
 def test_what_is_hidden_under_a_null_is_no_text() -> None:
     texts = pa.array(["secret words", "b"])
     hidden = pa.Array.from_buffers(pa.string(), 2, [pa.py_buffer(b"\x02"), *texts.buffers()[1:]])
-    assert normal_rows(hidden).tobytes() == b"\xffb"
+    assert normal_rows(hidden) == b"\xffb"
 
 
 def test_a_column_without_rows_has_no_words() -> None:
-    assert normal_rows(pa.array([], pa.string())).tobytes() == b""
+    assert normal_rows(pa.array([], pa.string())) == b""
