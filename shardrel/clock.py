@@ -14,6 +14,11 @@ def now_utc() -> str:
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def now_ns() -> int:
+    """The time in nanoseconds since 1970; orders what was used when, and no verdict rests on it."""
+    return time.time_ns()
+
+
 def monotonic() -> float:
     """Seconds of a clock that never goes back; only differences mean something."""
     return time.monotonic()

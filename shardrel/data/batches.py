@@ -2,16 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from shardrel.data import ledger
 from shardrel.data.columns import Column
-from shardrel.data.mix import RunOrder, samples_at, shards_ahead, spans_at
-from shardrel.data.order import BatchSpan, Samples, rank_part
-from shardrel.data.reader import Rows, ShardReader
+from shardrel.data.mix import RunOrder, counts_at, samples_from, shards_ahead
+from shardrel.data.order import Samples, rank_part
+from shardrel.data.reader import ShardReader
+from shardrel.data.rows import HeldRows, Rows, table_of
 from shardrel.data.tensors import Ragged, ragged_of, tensor_of
 from shardrel.records.checkpoint import Cut
 
@@ -31,14 +32,15 @@ class StepBatch:
         after: The cut once the step is done: what a checkpoint behind this step holds.
         samples: Shape (m, 2), the whole global batch in global order, equal on every rank.
         part: Half-open range of ``samples`` that is this rank's; may be empty.
-        rows: The part's wanted columns.
+        taken: What was gathered together with the part; ``first`` is where the part begins in it.
     """
 
     before: Cut
     after: Cut
     samples: Samples
     part: tuple[int, int]
-    rows: Rows
+    taken: Rows
+    first: int
 
     @property
     def step(self) -> int:
@@ -53,12 +55,17 @@ class StepBatch:
     @property
     def share(self) -> float:
         """This rank's share of the batch. Mean losses weighted by it sum over the ranks to the global mean."""
-        return (self.part[1] - self.part[0]) / self.count
+        return self.size / self.count
+
+    @property
+    def size(self) -> int:
+        """Samples of the part."""
+        return self.part[1] - self.part[0]
 
     @property
     def table(self) -> Any:
         """Arrow table of the part's wanted columns, by their logical types."""
-        return self.rows.table()
+        return table_of(self.taken, self.first, self.first + self.size)
 
     def tensor(self, name: str) -> torch.Tensor:
         """A column of numbers, fixed-size lists or fixed binaries: shape (rows, …), not copied.
@@ -66,7 +73,7 @@ class StepBatch:
         Raises:
             InvalidInputError: ``input.column-type``.
         """
-        return tensor_of(self.rows.columns[name], name)
+        return tensor_of(self._column(name), name)
 
     def ragged(self, name: str) -> Ragged:
         """A column of lists of numbers, strings or binaries, not copied.
@@ -74,12 +81,23 @@ class StepBatch:
         Raises:
             InvalidInputError: ``input.column-type``.
         """
-        return ragged_of(self.rows.columns[name], name)
+        return ragged_of(self._column(name), name)
+
+    def views(self, name: str) -> list[torch.Tensor]:
+        """A tensor a row on the mapped shards themselves: nothing is copied, and nothing may be written to them.
+
+        The mapping is private: a write would change neither file nor other processes, and this process's later batches.
+        """
+        views = self.taken.views(name, self.first, self.first + self.size)
+        return [torch.from_numpy(view) for view in views]
+
+    def _column(self, name: str) -> Column:
+        return self.taken.column(name, self.first, self.first + self.size)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Between processes numbers travel as tensors, which torch puts into shared memory."""
-        columns = {name: _packed(one) for name, one in self.rows.columns.items()}
-        return _received, (self.before, self.after, self.samples, self.part, columns, self.rows.count)
+        columns = {name: _packed(self._column(name)) for name in self.taken.names}
+        return _received, (self.before, self.after, self.samples, self.part, columns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,36 +134,35 @@ def batches(
     steps = _stretch_steps(global_batch, seat, row_bytes)
     first = cut.step
     while True:
-        spans = spans_at(order, cut.cursor, global_batch, steps)
-        samples = samples_at(order, spans)
-        cuts, ranges = _layout(order, cut, spans, samples)
-        wanted = [at for at in range(len(spans)) if (cuts[at].step - first) % seat.workers == seat.worker]
-        parts = [rank_part(spans[at].count, seat.rank, seat.world_size) for at in wanted]
-        rows = [samples[ranges[at] + low : ranges[at] + high] for at, (low, high) in zip(wanted, parts, strict=True)]
-        reader.ahead(int(shard) for shard in np.unique(np.concatenate(rows)[:, 0]))
-        reader.ahead(shards_ahead(order, cuts[-1].cursor))
-        taken = reader.take(np.concatenate(rows))
-        start = 0
-        for at, (low, high) in zip(wanted, parts, strict=True):
-            yield StepBatch(
-                before=cuts[at],
-                after=cuts[at + 1],
-                samples=samples[ranges[at] : ranges[at] + spans[at].count],
-                part=(low, high),
-                rows=taken.slice(start, start + high - low),
-            )
-            start += high - low
-        cut = cuts[-1]
+        counts = counts_at(order, cut.cursor, global_batch, steps)
+        samples = samples_from(order, cut.cursor, sum(counts))
+        plan = _plan(order, cut, samples, counts)
+        mine = [one for one in plan if (one.before.step - first) % seat.workers == seat.worker]
+        parts = [rank_part(len(one.samples), seat.rank, seat.world_size) for one in mine]
+        wanted = np.concatenate([one.samples[low:high] for one, (low, high) in zip(mine, parts, strict=True)])
+        reader.ahead(int(shard) for shard in np.unique(wanted[:, 0]))
+        reader.ahead(shards_ahead(order, plan[-1].after.cursor))
+        taken = reader.take(wanted)
+        at = 0
+        for one, part in zip(mine, parts, strict=True):
+            yield StepBatch(before=one.before, after=one.after, samples=one.samples, part=part, taken=taken, first=at)
+            at += part[1] - part[0]
+        cut = plan[-1].after
 
 
-def _layout(order: RunOrder, cut: Cut, spans: Sequence[BatchSpan], samples: Samples) -> tuple[list[Cut], list[int]]:
-    """The cuts between the steps, and where each step's samples begin."""
-    cuts, ranges, at = [cut], [], 0
-    for span in spans:
-        ranges.append(at)
-        cuts.append(ledger.after(cuts[-1], span, samples[at : at + span.count], order))
-        at += span.count
-    return cuts, ranges
+class _Step(NamedTuple):
+    before: Cut
+    after: Cut
+    samples: Samples
+
+
+def _plan(order: RunOrder, cut: Cut, samples: Samples, counts: Sequence[int]) -> list[_Step]:
+    plan, at = [], 0
+    for count in counts:
+        part = samples[at : at + count]
+        plan.append(_Step(cut, ledger.after(cut, part, order), part))
+        cut, at = plan[-1].after, at + count
+    return plan
 
 
 def _stretch_steps(global_batch: int, seat: Seat, row_bytes: int) -> int:
@@ -161,9 +178,7 @@ def _packed(column: Column) -> tuple[Column, Any, Any]:
     return replace(column, values=None, ends=None, array=array), values, ends
 
 
-def _received(
-    before: Cut, after: Cut, samples: Samples, part: tuple[int, int], columns: dict[str, Any], count: int
-) -> StepBatch:
+def _received(before: Cut, after: Cut, samples: Samples, part: tuple[int, int], columns: dict[str, Any]) -> StepBatch:
     rows = {
         name: replace(
             column,
@@ -172,4 +187,4 @@ def _received(
         )
         for name, (column, values, ends) in columns.items()
     }
-    return StepBatch(before=before, after=after, samples=samples, part=part, rows=Rows(columns=rows, count=count))
+    return StepBatch(before=before, after=after, samples=samples, part=part, taken=HeldRows(rows), first=0)

@@ -1,6 +1,6 @@
 """Rows taken from several shards at once, as one piece of memory a column. Source: schemas/SPEC.md#decoded-columns."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,6 +44,16 @@ class StoredColumn:
             return rows * self.form.width, np.full(len(rows), self.form.width, np.int64)
         first = self.starts[rows]
         return first, self.starts[rows + 1] - first
+
+    def views(self) -> Callable[[int], npt.NDArray[Any]]:
+        """A function that gives the numbers of one row, in the file's own memory: of a row's shape, or (elements, …)."""
+        assert self.data is not None
+        form = self.form
+        if self.starts is None:
+            return self.data.view(form.dtype).reshape(-1, *form.shape).__getitem__
+        values = self.data.view(form.dtype).reshape(-1, *form.shape)
+        ends = self.starts if form.width == 1 else self.starts // form.width
+        return lambda row: values[ends[row] : ends[row + 1]]
 
     def logical(self) -> Any:
         """The whole column in its logical Arrow type."""
@@ -148,6 +158,24 @@ def gather(parts: Sequence[Taken], count: int) -> Column:
     ends = np.zeros(count + 1, np.int64)
     np.cumsum(length // form.width, out=ends[1:])
     return _column(form, count, data, ends, valid)
+
+
+def pick(columns: Sequence[StoredColumn], slots: Ints, rows: Ints) -> Column:
+    """Row ``rows[i]`` of column ``slots[i]``, copied one by one: for few rows of many bytes."""
+    form = columns[0].form
+    pairs = list(zip(slots.tolist(), rows.tolist(), strict=True))
+    valid = None
+    if any(column.valid is not None for column in columns):
+        valid = np.array([columns[s].valid is None or columns[s].valid[r] for s, r in pairs], np.bool_)
+    of = [column.views() for column in columns]
+    views = [of[slot](row) for slot, row in pairs]
+    ends = None
+    if form.kind == "ragged":
+        ends = np.cumsum([0, *map(len, views)])
+        values = np.concatenate(views) if views else np.empty((0, *form.shape), form.dtype)
+    else:
+        values = np.stack(views) if views else np.empty((0, *form.shape), form.dtype)
+    return Column(form=form, rows=len(pairs), values=values, ends=ends, valid=valid, array=None)
 
 
 def _column(form: Form, rows: int, data: Bytes, ends: Ints | None, valid: npt.NDArray[np.bool_] | None) -> Column:

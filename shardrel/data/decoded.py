@@ -21,6 +21,7 @@ from shardrel.data.cache import ShardCache, usable
 from shardrel.data.columns import StoredColumn, stored_column
 from shardrel.data.encryption import ReleaseLocks
 from shardrel.data.forms import form_of, to_stored
+from shardrel.data.sealed import SealedEntry
 from shardrel.data.shards import open_shard, shard_descriptor
 from shardrel.digest import Domain, domain_hash, lp, raw_digest, to_digest, u64
 from shardrel.errors import ErrorCode, IntegrityError
@@ -66,11 +67,12 @@ class DecodedCache:
     def __init__(self, cache: ShardCache) -> None:
         self.cache = cache
         self.made = 0
+        self._checked: dict[str, tuple[int, int, int, int]] = {}
 
     def open(self, entry: ShardEntry, fields: tuple[Field, ...], split: str | None) -> DecodedShard:
         """A shard's samples, from its decoded file, else made from its stored bytes.
 
-        A shard of an encrypted release is never written down decoded.
+        A shard of an encrypted release is written down decoded as ciphertext alone.
 
         Raises:
             IntegrityError: ``logical.digest-mismatch`` and what reading the shard may give.
@@ -78,9 +80,10 @@ class DecodedCache:
 
         Effects: may create an entry, move a corrupt one to ``quarantine/`` and evict others.
         """
-        if entry.shard.key is not None:
-            return _from_ipc(pa.py_buffer(_ipc_bytes(self._decode(entry, fields, split))), fields)
         name = entry_name(entry.shard, fields, split)
+        lock = None if entry.locks is None else entry.locks.of(entry.shard)
+        if lock is not None:
+            return _from_ipc(self._sealed(SealedEntry(lock, name), entry, fields, split), fields)
         path = self.cache.files.path("decoded", name)
         with usable():
             found = self._map(path, name)
@@ -89,20 +92,48 @@ class DecodedCache:
                     found = self._map(path, name) or self._make(path, name, self._decode(entry, fields, split))
         return _from_ipc(found, fields)
 
+    def _sealed(self, sealed: SealedEntry, entry: ShardEntry, fields: tuple[Field, ...], split: str | None) -> Any:
+        """The body of an encrypted shard's entry, in memory; it is made where there is none."""
+        path = self.cache.files.path("decoded", sealed.name)
+        with usable():
+            found = self._unseal(path, sealed)
+            if found is not None:
+                return found
+            with self.cache.files.alone(sealed.name):
+                found = self._unseal(path, sealed)
+                if found is None:
+                    body = found = _ipc_bytes(self._decode(entry, fields, split))
+                    self.cache.files.install(path, len(body), lambda file: sealed.write(file, body))
+        return found
+
+    def _unseal(self, path: Path, sealed: SealedEntry) -> Any:
+        mapped = self.cache.files.map(path)
+        if mapped is None:
+            return None
+        found = sealed.read(mapped.data)
+        if found is None:
+            self.cache.set_aside(path)
+        return found
+
     def _decode(self, entry: ShardEntry, fields: tuple[Field, ...], split: str | None) -> Any:
         data = self.cache.read(shard_descriptor(entry.shard))
         self.made += 1
         return decode_shard(data, entry, fields, split)
 
     def _map(self, path: Path, name: str) -> Any:
-        """The body of an entry whose bytes are those that were written; None where there is no such entry."""
+        """The body of an entry whose bytes are those that were written; None where there is no such entry.
+
+        All bytes are looked at when this process opens the file first, and when it was written to since.
+        """
         mapped = self.cache.files.map(path)
         if mapped is None:
             return None
-        if _is_whole(mapped, name) and _is_ours(path):
-            return pa.py_buffer(mapped).slice(_HEADER)
-        self.cache.set_aside(path)
-        return None
+        if self._checked.get(name) != mapped.identity and not (_is_ours(mapped.facts) and _is_whole(mapped.data, name)):
+            self._checked.pop(name, None)
+            self.cache.set_aside(path)
+            return None
+        self._checked[name] = mapped.identity
+        return pa.py_buffer(mapped.data).slice(_HEADER)
 
     def _make(self, path: Path, name: str, batch: Any) -> Any:
         self.cache.files.install(path, batch.nbytes, lambda file: _write(file, name, batch))
@@ -190,16 +221,15 @@ def _ipc_bytes(batch: Any) -> Any:
     return sink.getvalue()
 
 
-def _is_whole(mapped: mmap.mmap, name: str) -> bool:
+def _is_whole(mapped: mmap.mmap | bytes, name: str) -> bool:
     if len(mapped) <= _HEADER or mapped[:48] != _MAGIC + bytes.fromhex(name):
         return False
     with memoryview(mapped) as view, view[_HEADER:] as body:
         return xxhash.xxh3_128_digest(body) == mapped[48:_HEADER]
 
 
-def _is_ours(path: Path) -> bool:
+def _is_ours(facts: os.stat_result) -> bool:
     """The checksum finds damage and not malice, so nobody else may write to the file."""
-    facts = path.stat(follow_symlinks=False)
     return facts.st_uid == os.geteuid() and not facts.st_mode & 0o022
 
 

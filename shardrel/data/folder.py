@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from shardrel.clock import fresh_id
+from shardrel.clock import fresh_id, now_ns
 
 KINDS = ("sha256", "decoded")
 """Folders of entries: stored bytes by their digest, decoded columns by their key."""
@@ -26,6 +26,19 @@ class _Found:
     path: Path
     size: int
     used: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """A mapped file and what the kernel says of it."""
+
+    data: mmap.mmap | bytes
+    facts: os.stat_result
+
+    @property
+    def identity(self) -> tuple[int, int, int, int]:
+        """Changes with another file under the name, and when the file is written to."""
+        return self.facts.st_dev, self.facts.st_ino, self.facts.st_size, self.facts.st_mtime_ns
 
 
 class CacheFolder:
@@ -67,21 +80,22 @@ class CacheFolder:
             except FileNotFoundError:
                 return None
             fcntl.flock(handle, fcntl.LOCK_SH)
-            if os.fstat(handle).st_nlink > 0:
+            facts = os.fstat(handle)
+            if facts.st_nlink > 0:
                 with suppress(OSError):  # a folder that is read-only serves what it has
-                    os.utime(handle)
+                    os.utime(handle, ns=(now_ns(), facts.st_mtime_ns))
                 return handle
             os.close(handle)  # it was evicted between the two calls
 
-    def map(self, path: Path) -> mmap.mmap | None:
-        """An entry's bytes; the lease lasts as long as the mapping, which keeps the open file itself."""
+    def map(self, path: Path) -> "Mapped | None":
+        """An entry's bytes, privately; the lease lasts as long as the mapping, which keeps the open file itself."""
         handle = self.open(path)
         if handle is None:
             return None
         try:
-            return mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
-        except ValueError:
-            return None  # an empty file is nothing that was ever installed
+            facts = os.fstat(handle)
+            data = mmap.mmap(handle, 0, access=mmap.ACCESS_COPY) if facts.st_size else b""
+            return Mapped(data, facts)
         finally:
             os.close(handle)
 
@@ -133,7 +147,7 @@ class CacheFolder:
                     with suppress(FileNotFoundError):
                         facts = one.stat(follow_symlinks=False)
                         first = place.name == "quarantine"
-                        yield _Found(Path(one.path), facts.st_size, 0 if first else facts.st_mtime_ns)
+                        yield _Found(Path(one.path), facts.st_size, 0 if first else facts.st_atime_ns)
 
     @contextmanager
     def _locked(self, name: str, kind: int) -> Iterator[None]:

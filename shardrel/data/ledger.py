@@ -4,10 +4,12 @@ It depends on the global order alone, so an interrupted run, a resumed one and o
 world size end in the same digest exactly when they consumed the same samples in the same steps.
 """
 
+import hashlib
+
 import numpy as np
 
-from shardrel.data.mix import RunOrder, epoch_at, samples_at, span_at
-from shardrel.data.order import BatchSpan, Samples
+from shardrel.data.mix import RunOrder, counts_at, epoch_at, samples_from
+from shardrel.data.order import Samples
 from shardrel.digest import Digest, Domain, domain_hash, raw_digest, to_digest, u64
 from shardrel.records.checkpoint import Cut
 
@@ -19,13 +21,16 @@ def genesis(root: str) -> Cut:
 
 def chain(ledger: str, step: int, samples: Samples) -> Digest:
     """The ledger after a step that consumed ``samples`` (shape (m, 2)) in this global order."""
-    pairs = np.ascontiguousarray(samples, dtype="<u4").tobytes()
-    return to_digest(domain_hash(Domain.LEDGER, raw_digest(ledger), u64(step), u64(len(samples)), pairs))
+    # As ``domain_hash`` would, at half its price: this runs at every step of every rank.
+    before = Domain.LEDGER.value + bytes.fromhex(ledger[7:]) + u64(step) + u64(len(samples))
+    state = hashlib.sha256(before)
+    state.update(np.ascontiguousarray(samples, dtype="<u4").data)
+    return Digest("sha256:" + state.hexdigest())
 
 
-def after(cut: Cut, span: BatchSpan, samples: Samples, order: RunOrder) -> Cut:
-    """The cut behind one more step; ``epoch`` is that of the next sample."""
-    cursor = cut.cursor + span.count
+def after(cut: Cut, samples: Samples, order: RunOrder) -> Cut:
+    """The cut behind one more step that consumed ``samples``; ``epoch`` is that of the next sample."""
+    cursor = cut.cursor + len(samples)
     return Cut(
         step=cut.step + 1,
         epoch=epoch_at(order, cursor),
@@ -37,6 +42,6 @@ def after(cut: Cut, span: BatchSpan, samples: Samples, order: RunOrder) -> Cut:
 def replay(cut: Cut, order: RunOrder, global_batch: int, steps: int) -> Cut:
     """What the cut must be after ``steps`` more steps; needs sizes and seed, no file and no tensor."""
     for _ in range(steps):
-        span = span_at(order, cut.cursor, global_batch)
-        cut = after(cut, span, samples_at(order, [span]), order)
+        (count,) = counts_at(order, cut.cursor, global_batch, 1)
+        cut = after(cut, samples_from(order, cut.cursor, count), order)
     return cut

@@ -7,14 +7,12 @@ begins its next epoch where it is exhausted, so the one cursor says where all of
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from shardrel.data.order import (
-    BatchSpan,
     SampleOrder,
     Samples,
     batch_at,
@@ -72,34 +70,35 @@ def check_run_order(order: RunOrder) -> RunOrder:
     return order
 
 
-def span_at(order: RunOrder, cursor: int, global_batch: int) -> BatchSpan:
-    """The batch that begins after ``cursor`` consumed samples; in a mix it is always full and starts at the cursor."""
-    if isinstance(order, SampleOrder):
-        return batch_at(order, cursor, global_batch)
+def counts_at(order: RunOrder, cursor: int, global_batch: int, steps: int) -> list[int]:
+    """Samples of each of the next batches: a batch of a single order never spans two epochs, one of a mix is full.
+
+    Raises:
+        InvalidInputError: ``input.invalid`` for an empty batch.
+    """
     if global_batch < 1 or cursor < 0:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, "a global batch has at least one sample")
-    return BatchSpan(epoch=epoch_at(order, cursor), start=cursor, count=global_batch)
-
-
-def spans_at(order: RunOrder, cursor: int, global_batch: int, steps: int) -> list[BatchSpan]:
-    """The next batches."""
-    spans = []
-    for _ in range(steps):
-        spans.append(span_at(order, cursor, global_batch))
-        cursor += spans[-1].count
-    return spans
-
-
-def samples_at(order: RunOrder, spans: Sequence[BatchSpan]) -> Samples:
-    """Samples of batches that follow each other, in global order."""
     if isinstance(order, MixedOrder):
-        return _mixed(order, spans[0].start, sum(span.count for span in spans))
+        return [global_batch] * steps
+    counts, start, end = [], cursor % order.epoch_samples, order.epoch_samples
+    for _ in range(steps):
+        counts.append(min(global_batch, end - start))
+        start = (start + counts[-1]) % end
+    return counts
+
+
+def samples_from(order: RunOrder, cursor: int, count: int) -> Samples:
+    """The next samples in global order, over the ends of epochs."""
+    if isinstance(order, MixedOrder):
+        return _mixed(order, cursor, count)
     parts = []
-    for epoch in sorted({span.epoch for span in spans}):
-        inside = [span for span in spans if span.epoch == epoch]
-        whole = BatchSpan(epoch=epoch, start=inside[0].start, count=sum(span.count for span in inside))
-        parts.append(samples_of(order, whole))
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    while count > 0:
+        span = batch_at(order, cursor, count)
+        parts.append(samples_of(order, span))
+        cursor, count = cursor + span.count, count - span.count
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty((0, 2), np.uint32)
 
 
 def epoch_at(order: RunOrder, cursor: int) -> int:
@@ -155,20 +154,10 @@ def _mixed(mix: MixedOrder, start: int, count: int) -> Samples:
     out = np.empty((count, 2), np.uint32)
     for number, first in enumerate(first_shards(mix)):
         at = np.flatnonzero(inputs == number)
-        taken = _consecutive(mix.inputs[number].order, consumed[number], len(at))
+        taken = samples_from(mix.inputs[number].order, consumed[number], len(at))
         taken[:, 0] += np.uint32(first)
         out[at] = taken
     return out
-
-
-def _consecutive(order: SampleOrder, cursor: int, count: int) -> Samples:
-    """The next samples of one input, over the ends of its epochs."""
-    parts = [np.empty((0, 2), np.uint32)]
-    while count > 0:
-        span = batch_at(order, cursor, count)
-        parts.append(samples_of(order, span))
-        cursor, count = cursor + span.count, count - span.count
-    return np.concatenate(parts)
 
 
 def shards_ahead(order: RunOrder, cursor: int) -> list[int]:

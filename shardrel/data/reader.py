@@ -3,34 +3,13 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
-from shardrel.data.columns import Column, Taken, gather, stored_column
 from shardrel.data.decoded import DecodedCache, DecodedShard, ShardEntry
-from shardrel.data.forms import form_of, stored_type
 from shardrel.data.order import Samples
+from shardrel.data.rows import GatheredRows
 from shardrel.records.schema import Field
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """Samples in the asked order, a column each."""
-
-    columns: dict[str, Column]
-    count: int
-
-    def slice(self, low: int, high: int) -> "Rows":
-        """Some of the samples, on the same memory."""
-        return Rows(columns={name: one.slice(low, high) for name, one in self.columns.items()}, count=high - low)
-
-    def table(self) -> Any:
-        """As an Arrow table of the logical types."""
-        return pa.table([one.arrow() for one in self.columns.values()], list(self.columns))
 
 
 class ShardReader:
@@ -66,28 +45,16 @@ class ShardReader:
         for number in numbers:
             self._begin(number)
 
-    def take(self, samples: Samples) -> Rows:
+    def take(self, samples: Samples) -> GatheredRows:
         """The samples in the given order; shape (n, 2) of shard and index.
 
         Raises:
             ShardrelError: As ``DecodedCache.open``.
         """
-        grouped = list(_groups(samples[:, 0]))
-        for number, _ in grouped:
-            self._begin(number)
-        opened = [(self._shard(number), at) for number, at in grouped]
-        rows = samples[:, 1].astype(np.int64)
-        return Rows(
-            columns={
-                field.name: gather(
-                    [Taken(column=shard.columns[place], rows=rows[at], at=at) for shard, at in opened], len(rows)
-                )
-                if opened
-                else _empty(field)
-                for place, field in enumerate(self._fields)
-            },
-            count=len(rows),
-        )
+        numbers, slots = np.unique(samples[:, 0], return_inverse=True)
+        self.ahead(numbers.tolist())
+        shards = [self._shard(number) for number in numbers.tolist()]
+        return GatheredRows(self._fields, shards, slots.reshape(-1), samples[:, 1].astype(np.int64))
 
     def close(self) -> None:
         """Let go of all shards and end the threads."""
@@ -113,19 +80,3 @@ class ShardReader:
         while len(self._open) > self._keep:
             self._open.popitem(last=False)[1].cancel()
         return shard
-
-
-def _groups(numbers: npt.NDArray[np.uint32]) -> Iterable[tuple[int, npt.NDArray[np.int64]]]:
-    """Places of each shard's samples."""
-    if len(numbers) == 0:
-        return
-    order = np.argsort(numbers, kind="stable")
-    shards, starts = np.unique(numbers[order], return_index=True)
-    yield from zip((int(shard) for shard in shards), np.split(order, starts[1:]), strict=True)
-
-
-def _empty(field: Field) -> Column:
-    form = form_of(field)
-    column = stored_column(pa.array([], stored_type(form)), form)
-    none = np.zeros(0, np.int64)
-    return gather([Taken(column=column, rows=none, at=none)], 0)

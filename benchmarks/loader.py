@@ -1,0 +1,210 @@
+"""The loader against its peers and against bare memory-mapped Arrow, on the same tokens and the same images.
+
+The peers are installed into an environment of their own (they pin other things than we do); without one only the bare
+side is compared. Every measurement is a process: rows, wall seconds and processor seconds of all its processes.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks.inputs import write_ipc
+from benchmarks.loader_own import Published
+from benchmarks.loader_peers import SETTINGS
+from benchmarks.measure import note
+from benchmarks.release import declare, place, publish_once
+
+ROOT = Path(__file__).parent.parent
+PEERS = ROOT / ".venv-peers"
+PACKAGES = ("mosaicml-streaming==0.13.0", "webdataset==1.0.2", "litdata==0.2.76", "datasets==5.0.1")
+ROWS = {"tokens": 100_000, "images": 16_000}
+SHARDS = 16
+BATCHES = (32, 256)
+# Not a loader that hands out tensors, so it is shown and not counted among the peers.
+BY_HAND = "huggingface.arrow_by_hand"
+
+Measured = dict[str, float]
+
+
+def measure_loader(*, quick: bool) -> dict[str, object]:
+    """All keys of the loader."""
+    results: dict[str, object] = {}
+    peers = peer_python()
+    for kind in ("tokens", "images"):
+        with tempfile.TemporaryDirectory(prefix="shardrel-bench-") as name:
+            folder = Path(name)
+            prepare(folder, kind, ROWS[kind] // (10 if quick else 1), peers)
+            for key, value in one_kind(folder, kind, peers, rounds=3 if quick else 7, seconds=2 if quick else 5):
+                results[f"loader.{kind}.{key}"] = value
+                note(f"loader.{kind}.{key}: {value}")
+    results |= _worst(results)
+    return results
+
+
+def prepare(folder: Path, kind: str, rows: int, peers: Path | None) -> None:
+    """Source, release, bare files and every peer's own format."""
+    source = folder / "source.arrow"
+    if kind == "tokens":
+        write_ipc(source, "tokens", SHARDS, rows // SHARDS)
+    else:
+        _write_images(source, rows)
+    at = place(folder / "store", folder / "keys")
+    snapshot = declare(at, source, "tokens" if kind == "tokens" else None)
+    (folder / "root").write_text(publish_once(at, snapshot, source, SHARDS).root)
+    Published(folder, kind).write_bare()
+    if peers is not None:
+        _run(peers, "benchmarks.loader_peers", "make", str(folder), kind)
+
+
+def one_kind(folder: Path, kind: str, peers: Path | None, *, rounds: int, seconds: float) -> Any:
+    """Keys and values of one kind of data."""
+    cold = own(folder, kind, "ours", "batch", 256, 600, "cold")
+    own(folder, kind, "ours", "batch", 256, 600)  # the warm cache is there from now on
+    yield "cold.samples_per_s", round(cold["rows"] / cold["wall_s"])
+    yield "cold.fetched_over_release", fetched(folder, kind)
+    for shape in ("rows", "batch"):
+        for batch in BATCHES:
+            pairs = [
+                (own(folder, kind, "ours", shape, batch, seconds), own(folder, kind, "bare", shape, batch, seconds))
+                for _ in range(rounds)
+            ]
+            yield f"warm_vs_bare.{shape}.{batch}", compared(pairs)
+    if peers is None:
+        return
+    table = {name: peer(peers, folder, kind, name, seconds) for name in SETTINGS}
+    yield "peers", {name: _speeds(one) for name, one in table.items()}
+    counted = {name: one for name, one in table.items() if name != BY_HAND}
+    fastest = max(counted, key=lambda name: counted[name]["rows"] / counted[name]["wall_s"])
+    pairs = [
+        (own(folder, kind, "ours", "rows", 32, seconds), peer(peers, folder, kind, fastest, seconds))
+        for _ in range(rounds)
+    ]
+    yield "warm_vs_fastest_peer", {"peer": fastest, **compared(pairs)}
+    cold_table = {name: peer(peers, folder, kind, name, 600, "cold") for name in _cold_settings(counted)}
+    yield "cold_peers", {name: _speeds(one) for name, one in cold_table.items()}
+    best = max(cold_table, key=lambda name: cold_table[name]["rows"] / cold_table[name]["wall_s"])
+    pairs = [
+        (own(folder, kind, "ours", "rows", 32, 600, "cold"), peer(peers, folder, kind, best, 600, "cold"))
+        for _ in range(3)
+    ]
+    yield "cold_vs_fastest_peer", {"peer": best, **compared(pairs)}
+
+
+def compared(pairs: list[tuple[Measured, Measured]]) -> dict[str, object]:
+    """How many times as fast we are: by wall time, and by processor time."""
+    wall = [(a["rows"] / a["wall_s"]) / (b["rows"] / b["wall_s"]) for a, b in pairs]
+    cpu = [(a["rows"] / a["cpu_s"]) / (b["rows"] / b["cpu_s"]) for a, b in pairs]
+    return {
+        "ratio": round(statistics.median(wall), 2),
+        "min": round(min(wall), 2),
+        "max": round(max(wall), 2),
+        "cpu_ratio": round(statistics.median(cpu), 2),
+        "pairs": len(pairs),
+        "ours": _speeds(pairs[-1][0]),
+        "other": _speeds(pairs[-1][1]),
+    }
+
+
+def fetched(folder: Path, kind: str) -> float:
+    """Bytes that two ranks of a host fetch together in an epoch, over the size of the release."""
+    from shardrel.data.cache import ShardCache
+    from shardrel.data.decoded import DecodedCache, ShardEntry
+
+    data = Published(folder, kind)
+    with tempfile.TemporaryDirectory() as fresh:
+        caches = [ShardCache(Path(fresh), data.store) for _ in range(2)]
+        for shard in data.release.shards:
+            for cache in caches:
+                DecodedCache(cache).open(ShardEntry(shard=shard, schema=data.schema), data.fields(), None)
+        return round(sum(cache.fetched for cache in caches) / data.release.totals.stored_bytes, 3)
+
+
+def own(folder: Path, kind: str, side: str, shape: str, batch: int, seconds: float, state: str = "warm") -> Measured:
+    """One measurement of our side or the bare one."""
+    words = (str(folder), kind, side, shape, str(batch), str(seconds), state)
+    return _run(Path(sys.executable), "benchmarks.loader_own", *words)
+
+
+def peer(python: Path, folder: Path, kind: str, setting: str, seconds: float, state: str = "warm") -> Measured:
+    """One measurement of a peer."""
+    return _run(python, "benchmarks.loader_peers", "read", str(folder), kind, setting, str(seconds), state)
+
+
+def peer_python() -> Path | None:
+    """The peers' interpreter: made on first use; None where it can't be, which the results then say."""
+    python = Path(os.environ.get("SHARDREL_BENCH_PEERS", PEERS / "bin/python"))
+    if python.exists():
+        return python
+    note("installing the peers into .venv-peers")
+    try:
+        subprocess.run([sys.executable, "-m", "venv", str(PEERS)], check=True)
+        pip = [str(python), "-m", "pip", "install", "--quiet"]
+        subprocess.run([*pip, "torch==2.13.0"], check=True)
+        subprocess.run([*pip, f"pyarrow=={pa.__version__}", *PACKAGES], check=True)
+    except subprocess.CalledProcessError:
+        note("the peers can't be installed here: only the bare side is compared")
+        return None
+    return python
+
+
+def _cold_settings(counted: dict[str, Measured]) -> list[str]:
+    """The fastest setting of each peer, so that a cold round takes minutes and not an hour."""
+    best: dict[str, str] = {}
+    for name, one in counted.items():
+        product = name.split(".")[0]
+        if (
+            product not in best
+            or one["rows"] / one["wall_s"] > counted[best[product]]["rows"] / counted[best[product]]["wall_s"]
+        ):
+            best[product] = name
+    return list(best.values())
+
+
+def _speeds(one: Measured) -> dict[str, int]:
+    return {"samples_per_s": round(one["rows"] / one["wall_s"]), "cpu_ns": round(one["cpu_s"] / one["rows"] * 1e9)}
+
+
+def _worst(results: dict[str, Any]) -> dict[str, object]:
+    """The keys that are held against the goals: the least favourable of all kinds and shapes."""
+    bare = [value["ratio"] for key, value in results.items() if ".warm_vs_bare." in key]
+    peers = [value["ratio"] for key, value in results.items() if key.endswith(".warm_vs_fastest_peer")]
+    cold = [value["ratio"] for key, value in results.items() if key.endswith(".cold_vs_fastest_peer")]
+    found: dict[str, object] = {"loader.warm_vs_bare_scan": min(bare)}
+    if peers:
+        found |= {"loader.warm_vs_fastest_peer": min(peers), "loader.cold_vs_fastest_peer": min(cold)}
+    return found
+
+
+def _write_images(path: Path, rows: int) -> None:
+    rng = np.random.default_rng(7)
+    writer = None
+    for first in range(0, rows, 2000):
+        count = min(2000, rows - first)
+        # Smooth gradients with noise: compresses about as little as photographs.
+        pixels = (rng.integers(0, 200, (count, 1)) + rng.integers(0, 56, (count, 12288))).astype(np.uint8)
+        column = pa.FixedSizeListArray.from_arrays(pa.array(pixels.reshape(-1)), 12288)
+        table = pa.table({"id": [f"sample-{at:010d}" for at in range(first, first + count)], "image": column})
+        writer = writer or pa.ipc.new_file(str(path), table.schema)
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
+
+
+def _run(python: Path, module: str, *words: str) -> Measured:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+    done = subprocess.run(
+        [str(python), "-m", module, *words], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{module} {' '.join(words[1:])}: {done.stderr[-2000:]}")
+    last = done.stdout.strip().splitlines()[-1:] or ["{}"]
+    found: Measured = json.loads(last[0]) if last[0].startswith("{") else {}
+    return found
