@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from publisher.encryption import part_decryption
 from shardrel.canonical import json
+from shardrel.data.encryption import open_parquet
 from shardrel.digest import digest_of, raw_digest
 from shardrel.errors import ErrorCode, IntegrityError, NotFoundError
 from shardrel.membership.columns import FIELDS, Members, from_table
@@ -17,8 +16,8 @@ from shardrel.records.snapshot import Snapshot
 from shardrel.store.layout import object_key
 from shardrel.store.objects import get
 from shardrel.store.port import Store
-from shardrel.trust.key_encryption import Unlocked
-from shardrel.trust.release_keys import snapshot_key
+from shardrel.trust.key_encryption import SNAPSHOT, Unlocked
+from shardrel.trust.release_keys import part_lock, snapshot_key
 from shardrel.trust.sealed_parts import PartsKey
 
 _REPEATED = list(FIELDS[1:])
@@ -54,19 +53,15 @@ class Declared:
         """Members that one part declares.
 
         Raises:
-            IntegrityError: ``snapshot.invalid`` when the part is no table of members; what reading it raises.
+            IntegrityError: ``snapshot.invalid`` when the part is no table of members; ``parquet.structure``,
+                ``encryption.plaintext``, ``encryption.aad``; what reading it raises.
         """
         listed = self.snapshot.parts[part]
         data = get(self.store, listed.object)
-        decryption = None if self.parts_key is None else part_decryption(self.parts_key, listed)
+        lock = None if self.parts_key is None else part_lock(self.parts_key, listed)
+        file = open_parquet(data, lock, SNAPSHOT, read_dictionary=_REPEATED)
         try:
-            table = pq.read_table(
-                pa.BufferReader(data),
-                read_dictionary=_REPEATED,
-                decryption_properties=decryption,
-                page_checksum_verification=True,
-            )
-            return from_table(table)
+            return from_table(file.read())
         except (pa.ArrowException, OSError, KeyError) as err:
             raise IntegrityError(
                 ErrorCode.SNAPSHOT_INVALID, "a part of the snapshot is not a table of members", part=part

@@ -8,7 +8,6 @@ import pyarrow.parquet.encryption as parquet
 from shardrel.canonical import json
 from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.records.encryption import Encryption, ShardKey, WrappedKey
-from shardrel.records.snapshot import Part
 from shardrel.store.layout import wrapped_key_key
 from shardrel.store.objects import settle_create
 from shardrel.store.port import Conflict, Store
@@ -106,13 +105,6 @@ class Encrypting:
             key_fingerprint=self.key.fingerprint,
             key=key.record if isinstance(key, DataKey) else key,
         )
-
-
-def part_decryption(parts_key: PartsKey, part: Part) -> Any:
-    """``FileDecryptionProperties`` of a part whose border can be read; a plain file is refused with them."""
-    return parquet.create_decryption_properties(
-        parts_key.data_key.key, aad_prefix=parts_key.aad_prefix(part.last_sample_id or ""), allow_plaintext_files=False
-    )
 
 
 def encryption_properties(data_key: DataKey, aad_prefix: bytes) -> Any:

@@ -31,13 +31,14 @@ class ReleaseLocks:
         return shard_lock(self.release, shard, self.unlocked)
 
 
-def open_parquet(data: bytes, lock: ShardLock | None, subject: str) -> Any:
+def open_parquet(data: bytes, lock: ShardLock | None, subject: str, **options: Any) -> Any:
     """A ``ParquetFile`` over checked bytes, page checksums verified.
 
     Args:
         data: Bytes whose size and digest were checked.
         lock: What they are encrypted with; a plain file is then refused.
         subject: Shard id or such, for errors.
+        options: More for ``ParquetFile``.
 
     Raises:
         IntegrityError: ``encryption.plaintext``, ``encryption.aad``, ``parquet.structure``.
@@ -52,7 +53,9 @@ def open_parquet(data: bytes, lock: ShardLock | None, subject: str) -> Any:
             lock.data_key.key, aad_prefix=lock.aad_prefix, allow_plaintext_files=False
         )
     try:
-        return pq.ParquetFile(pa.BufferReader(data), decryption_properties=decryption, page_checksum_verification=True)
+        return pq.ParquetFile(
+            pa.BufferReader(data), decryption_properties=decryption, page_checksum_verification=True, **options
+        )
     except (pa.ArrowException, OSError) as err:
         if lock is None:
             raise IntegrityError(ErrorCode.PARQUET_STRUCTURE, "an object is not a Parquet file", shard=subject) from err

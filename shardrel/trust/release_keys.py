@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.records.release import Release, Shard
-from shardrel.records.snapshot import Snapshot
+from shardrel.records.snapshot import Part, Snapshot
 from shardrel.trust.key_encryption import INDEX, SNAPSHOT, DataKey, Place, Unlocked
 from shardrel.trust.sealed_parts import PartsKey
 
@@ -34,6 +34,11 @@ def shard_lock(release: Release, shard: Shard, unlocked: Unlocked) -> ShardLock 
         return None
     place = _place(release, shard.id, release.encryption.key_version)
     return ShardLock(data_key=unlocked.data_key(release.encryption, shard.key, place), aad_prefix=place.aad_prefix())
+
+
+def part_lock(parts_key: PartsKey, part: Part) -> ShardLock:
+    """What a part whose border can be read is encrypted with."""
+    return ShardLock(data_key=parts_key.data_key, aad_prefix=parts_key.aad_prefix(part.last_sample_id or ""))
 
 
 def index_key(release: Release, unlocked: Unlocked) -> PartsKey | None:

@@ -12,7 +12,7 @@ import pytest
 from publisher.options import PublishOptions
 from shardrel.canonical import json
 from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
-from shardrel.errors import ErrorCode, OutcomeUnknownError
+from shardrel.errors import ErrorCode, OutcomeUnknownError, ShardrelError
 from shardrel.gate.view import read_gate
 from shardrel.records.encryption import WrappedKey
 from shardrel.store.local import LocalStore
@@ -97,6 +97,28 @@ def test_there_are_no_other_writes(ready: Ready, tmp_path: Path) -> None:
     shutil.copytree(ready.folder / "store", tmp_path / "store")
     through = run(ready, tmp_path / "store", "before", WRITES + 1)
     assert through.returncode == 0, through.stderr
+
+
+def test_two_runs_at_once_share_their_data_keys(tmp_path: Path) -> None:
+    """The other run of the same publication ends between this one's look for a key and its create."""
+    made = Publishing(store=MemoryStore())
+    made.init()
+    source = write_source(tmp_path / "a.arrow", records_table(60))
+    snapshot, key = made.snapshot(source), a_key()
+    others: list[str] = []
+    rule = Rule(
+        operation="create", prefix="keys/", fault=Fault.HOOK,
+        hook=lambda at: others.append(publish_with(made, snapshot, source, key)),
+    )  # fmt: skip
+    slow = Publishing(store=FaultyStore(made.store, [rule]), keys=made.keys)
+    with pytest.raises(
+        ShardrelError
+    ) as caught:  # the pin that it began with is gone; its objects are none the less good
+        publish_with(slow, snapshot, source, key)
+    assert caught.value.code == ErrorCode.GATE_NO_PUBLICATION
+    root = publish_with(made, snapshot, source, key)
+    keys = [[shard.key for shard in made.release(one).shards] for one in (*others, root)]
+    assert keys == [keys[0]] * 2
 
 
 @pytest.mark.parametrize("fault", [Fault.UNKNOWN_BEFORE, Fault.UNKNOWN_AFTER])
