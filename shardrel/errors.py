@@ -203,6 +203,7 @@ class ErrorCode(StrEnum):
     SIGNER_UNAVAILABLE = "signer.unavailable"
     SIGNER_DENIED = "signer.access-denied"
     SIGNER_THROTTLED = "signer.throttled"
+    SIGNER_AWAITED = "signer.awaited"
     OUTCOME_CREATE = "outcome-unknown.create"
     OUTCOME_SWAP = "outcome-unknown.swap"
     CALL_INTERRUPTED = "call.interrupted"

@@ -30,6 +30,7 @@ from shardrel.cli import (
     revoke,
     rollback,
     rotate,
+    sign,
     snapshot,
     status,
     verify,
@@ -108,7 +109,7 @@ _GROUPS: dict[str, tuple[str, dict[str, _Verb]]] = {
     ),
     "keys": (
         "Keys, local and in KMS.",
-        {"make": keys.make, "show": keys.show, "rotate": rotate.rotate, "make-encryption": decryption.make_encryption},
+        {"make": keys.make, "show": keys.show, "rotate": rotate.rotate, "sign": sign.sign, "make-encryption": decryption.make_encryption},
     ),
     "policy": ("Who may say what.", {"show": policy.show, "set": policy.set_policy}),
 }

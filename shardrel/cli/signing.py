@@ -1,6 +1,7 @@
 """Which keys sign for a role, and how a verb reaches the gate."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shardrel import clock
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from shardrel.trust.policy import RoleName
     from shardrel.trust.signer import Signer
 
+_DRAFT = "draft:"
+
 
 def role_keys(settings: Settings, policy: "Policy", roles: Sequence["RoleName"]) -> "list[Signer]":
     """Keys that stand in one of the roles: of those named with ``--key``, else of the folder; empty where none does.
@@ -32,9 +35,44 @@ def role_keys(settings: Settings, policy: "Policy", roles: Sequence["RoleName"])
 
     wanted = frozenset(key_id(key) for key in keys_of(policy, roles))
     if settings.key:
-        named = [the_key(settings, reference) for reference in settings.key]
-        return [signer for signer in named if key_id(signer.public) in wanted]
+        named = [the_key(settings, reference) for reference in settings.key if not reference.startswith(_DRAFT)]
+        held = [signer for signer in named if key_id(signer.public) in wanted]
+        return [*held, *_elsewhere(settings, policy, roles, held)]
     return _folder_keys(settings, wanted)
+
+
+def _elsewhere(
+    settings: Settings, policy: "Policy", roles: Sequence["RoleName"], held: "Sequence[Signer]"
+) -> "list[Signer]":
+    """Keys of the roles that sign in a draft: those that did, where that is enough, else all that could."""
+    from shardrel.trust.draft import DraftSigner, read_draft
+    from shardrel.trust.keys import key_id
+    from shardrel.trust.policy import is_met, keys_of, role_of
+
+    path = draft_of(settings)
+    if path is None:
+        return []
+    here = frozenset(key_id(signer.public) for signer in held)
+    absent = [key for key in keys_of(policy, roles) if key_id(key) not in here]
+    draft = read_draft(path)
+    signed = [key for key in absent if draft is not None and draft.signature_by(key) is not None]
+    enough = any(is_met(role_of(policy, role), here | {key_id(key) for key in signed}) for role in roles)
+    return [DraftSigner(public=key, path=path) for key in (signed if enough else absent)]
+
+
+def draft_of(settings: Settings) -> Path | None:
+    """The file that ``--key draft:FILE`` names; None where it names none."""
+    named = [reference.removeprefix(_DRAFT) for reference in settings.key if reference.startswith(_DRAFT)]
+    return Path(named[-1]) if named else None
+
+
+def _recorded_at(settings: Settings) -> str:
+    """The time of the draft, since that is what was signed; else now."""
+    from shardrel.trust.draft import read_draft
+
+    path = draft_of(settings)
+    draft = None if path is None else read_draft(path)
+    return clock.now_utc() if draft is None else draft.transition.recorded_at
 
 
 def _folder_keys(settings: Settings, wanted: frozenset[str]) -> "list[Signer]":
@@ -94,7 +132,10 @@ def call(keys: "Sequence[Signer]", settings: Settings, operation_id: str | None 
     from shardrel.gate.call import Call
 
     return Call(
-        signers=keys, recorded_at=clock.now_utc(), operation_id=operation_id, pending=settings.keys / "operations"
+        signers=keys,
+        recorded_at=_recorded_at(settings),
+        operation_id=operation_id,
+        pending=settings.keys / "operations",
     )
 
 

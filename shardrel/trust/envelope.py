@@ -91,18 +91,32 @@ def peek(data: bytes, payload_type: str) -> bytes:
     return _parse(data, payload_type)[0]
 
 
+def signatures_of(data: bytes) -> list[tuple[str, bytes]]:
+    """Key ids, which are hints, and signatures of an envelope; none is checked.
+
+    Raises:
+        FormatError: ``format.too-large``, ``format.not-a-record``.
+    """
+    return [(item.keyid, _base64(item.sig)) for item in _envelope(data).signatures]
+
+
 def _parse(data: bytes, payload_type: str) -> tuple[bytes, list[bytes]]:
+    envelope = _envelope(data)
+    if envelope.payload_type != payload_type:
+        raise TrustError(
+            ErrorCode.TRUST_PAYLOAD_TYPE, "the envelope holds another type of payload", expected=payload_type
+        )
+    return _base64(envelope.payload), [_base64(item.sig) for item in envelope.signatures]
+
+
+def _envelope(data: bytes) -> _Envelope:
     try:
         envelope = msgspec.convert(parse_object(data, max_bytes=MAX_ENVELOPE_BYTES), _Envelope)
     except msgspec.ValidationError as err:
         raise FormatError(ErrorCode.FORMAT_NOT_A_RECORD, "the bytes are not a DSSE envelope") from err
     if len(envelope.signatures) > MOST_SIGNATURES:
         raise FormatError(ErrorCode.FORMAT_TOO_LARGE, f"an envelope has at most {MOST_SIGNATURES} signatures")
-    if envelope.payload_type != payload_type:
-        raise TrustError(
-            ErrorCode.TRUST_PAYLOAD_TYPE, "the envelope holds another type of payload", expected=payload_type
-        )
-    return _base64(envelope.payload), [_base64(item.sig) for item in envelope.signatures]
+    return envelope
 
 
 def _base64(text: str) -> bytes:
