@@ -9,6 +9,7 @@ from shardrel.cli.arguments import Alias, ExpectGeneration, OperationId, RunId
 from shardrel.cli.output import Result
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import call_as, the_gate
+from shardrel.cli.words import why_closed
 
 if TYPE_CHECKING:
     from shardrel.gate.runs import RunView
@@ -63,6 +64,10 @@ def cancel(settings: Settings, run: RunId, operation_id: OperationId = None) -> 
     return _shown(end(store, settings.dataset, run, caller))
 
 
+def _why(run: "RunView") -> str:
+    return "none" if run.closed is None else f"closed by {why_closed(run.closed)}"
+
+
 def _shown(run: "RunView") -> Result:
     import msgspec
 
@@ -81,7 +86,7 @@ def _shown(run: "RunView") -> Result:
         facts=[
             ("root", run.root),
             ("alias", f"{run.alias} at generation {run.generation}"),
-            ("permit", run.permit or "none"),
+            ("permit", run.permit or _why(run)),
             ("checkpoint", "none" if run.head is None else f"generation {run.head.generation}, step {run.head.step}"),
         ],
     )

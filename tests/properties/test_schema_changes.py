@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -108,9 +109,8 @@ def with_renames(draw: st.DrawFn) -> tuple[RecordSchema, RecordSchema, list[Rena
     return old, new, draw(st.lists(one, max_size=3, unique_by=lambda rename: (rename.path[:-1], rename.to)))
 
 
-@settings(deadline=None, max_examples=100)
-@given(with_renames())
-def test_publisher_and_verifier_agree(case: tuple[RecordSchema, RecordSchema, list[Rename]]) -> None:
+def agree(case: tuple[RecordSchema, RecordSchema, list[Rename]]) -> None:
+    """Publisher and verifier say the same of two schemas, or both refuse."""
     old, new, renames = case
     theirs: list[Change] | None
     try:
@@ -121,6 +121,19 @@ def test_publisher_and_verifier_agree(case: tuple[RecordSchema, RecordSchema, li
         assert compare(old, new, renames) == theirs
     except InvalidInputError:
         assert theirs is None
+
+
+@settings(deadline=None, max_examples=100)
+@given(with_renames())
+def test_publisher_and_verifier_agree(case: tuple[RecordSchema, RecordSchema, list[Rename]]) -> None:
+    agree(case)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=3000)
+@given(with_renames())
+def test_publisher_and_verifier_agree_for_long(case: tuple[RecordSchema, RecordSchema, list[Rename]]) -> None:
+    agree(case)
 
 
 @FEW
