@@ -41,7 +41,7 @@ def normal_blocks(values: Any) -> Iterator[Bytes]:
     raw = _joined(values)
     before: Bytes | None = None
     for start, stop in _cuts(raw):
-        block = _squeezed(np.frombuffer(_folded(raw[start:stop]), np.uint8))
+        block = _squeezed(np.frombuffer(_folded(bytes(raw[start:stop])), np.uint8))
         if len(block):
             if before is not None:
                 yield _followed(before, int(block[0]))
@@ -91,21 +91,21 @@ def _last_words(data: bytes, words: int) -> int:
     return stop + 1
 
 
-def _joined(values: Any) -> bytes:
-    texts = pc.fill_null(values, "").cast(pa.large_binary())
+def _joined(values: Any) -> memoryview:
+    texts = (pc.fill_null(values, "") if values.null_count else values).cast(pa.large_binary())
     if not len(texts):
-        return b""
+        return memoryview(b"")
     whole = pa.LargeListArray.from_arrays(pa.array([0, len(texts)], pa.int64()), texts)
-    return bytes(pc.binary_join(whole, pa.scalar(b"\xff", pa.large_binary()))[0].as_py())
+    return memoryview(pc.binary_join(whole, pa.scalar(b"\xff", pa.large_binary()))[0].as_buffer())
 
 
-def _cuts(raw: bytes) -> Iterator[tuple[int, int]]:
+def _cuts(raw: memoryview) -> Iterator[tuple[int, int]]:
     """Blocks that begin with an ASCII character which is no part of a word, or with a border."""
     start = 0
     while start < len(raw):
         size = _BLOCK
         while (stop := start + size) < len(raw):
-            folded = raw[start + 1 : stop].translate(_FOLD)
+            folded = bytes(raw[start + 1 : stop]).translate(_FOLD)
             at = max(folded.rfind(b" "), folded.rfind(b"\xff"))
             if at >= 0:
                 stop = start + 1 + at
