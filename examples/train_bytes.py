@@ -80,7 +80,7 @@ def train(group: Group, options: argparse.Namespace) -> None:
         if batch.step >= last:
             break
         die_if_asked(group, options, batch)
-        loss = model(batch.ragged(options.text_column).padded(LENGTH, PAD)) if batch.rows.count else None
+        loss = model(batch.ragged(options.text_column).padded(LENGTH, PAD)) if batch.size else None
         optimizer.zero_grad()
         if loss is not None:
             loss.backward()
