@@ -61,8 +61,10 @@ def test_an_encrypted_release_is_read_in_the_order_of_the_plain_one(tmp_path: Pa
     sealed = training_world(MemoryStore(), tmp_path / "sealed", encrypt=key)
     assert texts(sealed, tmp_path / "sealed", [key]) == texts(plain, tmp_path / "plain", None)
     cached = [path for path in (tmp_path / "sealed" / "cache").rglob("*") if path.is_file() and path.stat().st_size]
-    assert cached
-    assert all(path.read_bytes()[:4] == b"PARE" for path in cached), "nothing decoded lies on the host"
+    assert {path.parts[-3] for path in cached} == {"sha256", "decoded"}
+    assert not [path for path in cached if b"defghijabc" in path.read_bytes() or b"ARROW1" in path.read_bytes()]
+    in_the_clear = [path for path in (tmp_path / "plain" / "cache").rglob("*") if path.is_file()]
+    assert any(b"ARROW1" in path.read_bytes() for path in in_the_clear), "the search finds what is decoded"
 
 
 def test_the_environment_names_the_key_of_each_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
