@@ -103,7 +103,7 @@ def _today(about: "About") -> str:
 
 
 def _facts(about: "About", release: "Release", fences: tuple[int, int]) -> list[tuple[str, object]]:
-    totals, codec, evolution = release.totals, release.compression, release.schema_evolution
+    totals, codec = release.totals, release.compression
     level = "" if codec.level is None else f":{codec.level}"
     aliases = ", ".join(f"{name} at generation {generation}" for name, generation in about.aliases.items())
     return [
@@ -111,7 +111,7 @@ def _facts(about: "About", release: "Release", fences: tuple[int, int]) -> list[
         ("dataset", release.dataset),
         ("snapshot", release.dataset_snapshot),
         ("record schema", release.record_schema),
-        ("compared with", "nothing" if evolution is None else f"a previous root, report {evolution.digest}"),
+        ("compared with", _compared(about, release)),
         ("ordered root", release.ordered_member_tuple_root),
         ("aliases", aliases or "none"),
         ("open runs", ", ".join(about.runs) or "none"),
@@ -123,6 +123,15 @@ def _facts(about: "About", release: "Release", fences: tuple[int, int]) -> list[
         ("written by", f"{release.serializer.library} {release.serializer.library_version}, {codec.codec}{level}"),
         *([("revoked for", about.candidate.reason)] if about.candidate.reason else []),
     ]
+
+
+def _compared(about: "About", release: "Release") -> str:
+    from shardrel.records.evolution import SchemaEvolution
+
+    if release.schema_evolution is None:
+        return "no previous root"
+    roots = [one.about.previous for one in about.said if isinstance(one.about, SchemaEvolution)]
+    return f"root {short(roots[0]) if roots else '?'}, report {short(release.schema_evolution.digest)}"
 
 
 def _tables(about: "About", release: "Release", schema: "RecordSchema") -> list[Table]:

@@ -90,15 +90,15 @@ def _data(seen: "Status") -> dict[str, Any]:
 
 
 def _tables(seen: "Status") -> list[Table]:
-    held = {(permit.kind, permit.subject): name for name, permit in seen.permits.items()}
+    held = {(permit.kind, permit.subject) for permit in seen.permits.values()}
     aliases = [
-        (name, alias.generation, _held(held.get(("publication", name))), alias.root)
+        (name, alias.generation, alias.root, "open" if ("publication", name) in held else "closed")
         for name, alias in seen.aliases.items()
     ]
     candidates = [(state, root) for root, state in seen.candidates.items()]
     publications = [(name, pin.snapshot) for name, pin in seen.publications.items()]
     tables = [
-        Table(title="Aliases", columns=["alias", "generation", "permit", "root"], rows=aliases),
+        Table(title="Aliases", columns=["alias", "generation", "root", "permit"], rows=aliases),
         Table(title="Candidates", columns=["state", "root"], rows=candidates),
         Table(title="Open runs", columns=["run", "alias", "root", "step", "permit"], rows=_runs(seen)),
         Table(title="Open permits", columns=["permit", "of", "root", "at", "since"], rows=_permits(seen)),
@@ -113,10 +113,6 @@ def _beginning(table: Table) -> Table:
         return table
     title = f"{table.title}: {_SHOWN} of {len(table.rows):,}, all with --json"
     return Table(title=title, columns=table.columns, rows=table.rows[:_SHOWN])
-
-
-def _held(permit: str | None) -> str:
-    return f"open {short(permit)}" if permit else "closed (--permits)"
 
 
 def _runs(seen: "Status") -> list[tuple[object, ...]]:
