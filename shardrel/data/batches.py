@@ -115,7 +115,14 @@ class Seat:
 
 
 def batches(
-    reader: ShardReader, order: RunOrder, cut: Cut, *, global_batch: int, seat: Seat, row_bytes: int = 4096
+    reader: ShardReader,
+    order: RunOrder,
+    cut: Cut,
+    *,
+    global_batch: int,
+    seat: Seat,
+    row_bytes: int = 4096,
+    first: int | None = None,
 ) -> Iterator[StepBatch]:
     """Steps from a cut on, without end; a resume is the same call with the restored cut.
 
@@ -128,11 +135,12 @@ def batches(
         global_batch: Samples a step, over all ranks.
         seat: Whose part is wanted.
         row_bytes: About how large a row is.
+        first: Step from which the steps are dealt out to the workers; None for that of the cut.
 
     Ranks: all, each with its own rank; every rank gets every step, so that collectives stay matched.
     """
     steps = _stretch_steps(global_batch, seat, row_bytes)
-    first = cut.step
+    first = cut.step if first is None else first
     while True:
         counts = counts_at(order, cut.cursor, global_batch, steps)
         samples = samples_from(order, cut.cursor, sum(counts))
