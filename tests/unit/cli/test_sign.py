@@ -59,6 +59,7 @@ def test_what_a_draft_would_do_is_shown_before_it_is_signed(shardrel: Command) -
     assert (done["operationId"], done["kind"]) == (kept["context"]["operationId"], "advance-fence")
 
 
+@pytest.mark.slow
 def test_a_draft_that_the_gate_has_overtaken_is_drafted_and_signed_anew(shardrel: Command) -> None:
     two_governors(shardrel)
     assert shardrel.code(*LINE, status=3) == "signer.awaited"
