@@ -13,6 +13,7 @@ from shardrel.records.release import Release
 from shardrel.records.schema import RecordSchema
 from shardrel.store.objects import get_by_digest, get_record
 from shardrel.store.port import Store
+from verifier.schema import is_sound
 from verifier.schema_changes import RenameError, changes_between
 from verifier.tally import Spot
 
@@ -71,6 +72,9 @@ def _made_again(store: Store, release: Release, named: Descriptor) -> SchemaEvol
         return _refuted(err.code, subject, err.message)
     if previous.dataset != release.dataset:
         return _refuted(ErrorCode.ROOT_DATASET, claimed.previous, "the previous release is of another dataset")
+    for schema, release_of in ((old, previous), (new, release)):
+        if not is_sound(schema):
+            return _refuted(ErrorCode.RECORD_SCHEMA, release_of.objects.record_schema.digest, "it is not sound")
     try:
         changes = changes_between(old, new, claimed.renames)
     except RenameError:

@@ -3,6 +3,7 @@
 Source: schemas/SPEC.md#schema-evolution
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -54,14 +55,14 @@ def changes_between(old: RecordSchema, new: RecordSchema, renames: Sequence[Rena
 
 def _places(schema: RecordSchema) -> Iterator[_Place]:
     """Every place, outer ones first."""
-    waiting = [_Place((one.name,), (at,), one, True) for at, one in enumerate(schema.fields)]
+    waiting = deque(_Place((one.name,), (at,), one, True) for at, one in enumerate(schema.fields))
     while waiting:
-        place = waiting.pop(0)
+        place = waiting.popleft()
         yield place
-        waiting += [
+        waiting.extend(
             _Place((*place.path, name), (*place.order, at), slot, isinstance(place.slot.type, StructType))
             for at, (name, slot) in enumerate(_inside(place.slot))
-        ]
+        )
 
 
 def _inside(slot: Slot | Field) -> list[tuple[str, Slot | Field]]:

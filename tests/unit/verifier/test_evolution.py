@@ -134,6 +134,21 @@ def test_a_previous_release_that_is_absent_is_found(scene: Scene) -> None:
     assert codes(scene.forge(replace(honest, previous=digest_of(b"none")))) == {ErrorCode.STORAGE_ABSENT}
 
 
+def test_a_previous_release_whose_schema_cannot_be_is_found(scene: Scene) -> None:
+    honest, first = scene.report(scene.second(scene.first)), scene.made.release(scene.first)
+    schema = scene.built(scene.first).schema
+    twice = put_record(scene.made.store, replace(schema, fields=(*schema.fields, schema.fields[0])))
+    unsound = replace(first, record_schema=twice.digest, objects=replace(first.objects, record_schema=twice))
+    previous = put_record(scene.made.store, unsound).digest
+    assert codes(scene.forge(replace(honest, previous=previous))) == {ErrorCode.RECORD_SCHEMA}
+
+
+def test_a_previous_release_of_another_dataset_is_found(scene: Scene) -> None:
+    honest, first = scene.report(scene.second(scene.first)), scene.made.release(scene.first)
+    foreign = put_record(scene.made.store, replace(first, dataset="another")).digest
+    assert codes(scene.forge(replace(honest, previous=foreign))) == {ErrorCode.ROOT_DATASET}
+
+
 def test_a_report_that_no_publisher_signed_for_this_root_is_found(scene: Scene) -> None:
     built, honest = scene.built(scene.second(scene.first)), scene.report(scene.second(scene.first))
     plain = compare(scene.built(scene.first).schema, built.schema)
