@@ -1,14 +1,17 @@
 """Key-encryption keys on the command line: how they are named, opened and made. No key is ever printed."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shardrel.cli.output import Result
+from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
 
 if TYPE_CHECKING:
     from shardrel.trust.key_encryption import KeyEncryption, Unlocked
+    from shardrel.trust.key_files import FileKey
 
 VARIABLE = "SHARDREL_ENCRYPTION_KEY"
 
@@ -54,6 +57,22 @@ def unlocked(references: list[str] | None, *more: "KeyEncryption | None") -> "Un
     return Unlocked([*(key for key in more if key is not None), *(open_key(one) for one in references or [])])
 
 
+def with_encryption_keys(shown: Result, folder: Path) -> Result:
+    """A list of keys, and the key-encryption keys of the folder beside them: by their fingerprints."""
+    from shardrel.trust.key_files import SUFFIX, load_key_file
+
+    found = [(path, load_key_file(path)) for path in sorted(folder.glob(f"*{SUFFIX}"))]
+    listed = [{"name": path.name.removesuffix(SUFFIX), **_described(path, key)} for path, key in found]
+    rows = [(one["name"], one["version"], one["fingerprint"]) for one in listed]
+    table = Table(title="Key-encryption keys", columns=["name", "version", "fingerprint"], rows=rows)
+    tables = [*shown.tables, table] if rows else shown.tables
+    return replace(shown, data={**shown.data, "encryptionKeys": listed}, tables=tables)
+
+
+def _described(path: Path, key: "FileKey") -> dict[str, str]:
+    return {"keyRef": f"file:{path}", "fingerprint": key.fingerprint, "version": key.version}
+
+
 def make_encryption(
     settings: Settings,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the file, in the folder of keys.")],
@@ -64,7 +83,7 @@ def make_encryption(
 
     path, key = make_key_file(settings.keys, name, version)
     return Result(
-        data={"keyRef": f"file:{path}", "fingerprint": key.fingerprint, "version": key.version},
+        data=_described(path, key),
         headline=f"A key-encryption key lies in {path}: without it, what it encrypts is lost",
         facts=[("reference", f"file:{path}"), ("fingerprint", key.fingerprint), ("version", key.version)],
     )

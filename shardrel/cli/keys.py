@@ -6,6 +6,7 @@ import typer
 
 from shardrel.cli import passphrases
 from shardrel.cli.access import the_key
+from shardrel.cli.decryption import with_encryption_keys
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
 
@@ -40,7 +41,8 @@ def show(settings: Settings) -> Result:
     if settings.key:
         return _listed([the_key(settings, reference).public for reference in settings.key], settings)
     names = keyring.names(settings.keys)
-    return _listed([keyring.public(settings.keys, name, ask=passphrases.ask) for name in names], settings)
+    found = [keyring.public(settings.keys, name, ask=passphrases.ask) for name in names]
+    return with_encryption_keys(_listed(found, settings), settings.keys)
 
 
 def described(key: "PublicKey") -> dict[str, str]:
