@@ -8,7 +8,7 @@
     ├── NotFoundError         no such object, alias, run or commit record         exit 1
     ├── RefusedError          the gate says no                                    exit 1
     ├── ConflictError         somebody else moved first: read again, then decide  exit 1
-    ├── RunFailedError        ranks disagree, are missing or failed               exit 1
+    ├── RunFailedError        ranks disagree, are missing or failed               exit 1, or that of its cause
     ├── UnavailableError      store or peer does not answer: back off, try again  exit 3
     ├── OutcomeUnknownError   a write may or may not have landed: run it again    exit 4
     ├── StoppedError          a person stopped it: run it again to go on          exit 130
@@ -20,7 +20,7 @@ and may change. A message or a context never holds sample content or key materia
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import ClassVar
+from typing import Self
 
 
 class ErrorCode(StrEnum):
@@ -185,6 +185,8 @@ class ErrorCode(StrEnum):
     RUN_COVERAGE = "run.coverage"
     RUN_TIMEOUT = "run.barrier-timeout"
     RUN_RANK_FAILED = "run.rank-failed"
+    RUN_VERSION = "run.version-disagreement"
+    RUN_SEAT_TAKEN = "run.seat-taken"
     CACHE_CORRUPT = "cache.corrupt"
     CHECKPOINT_NONE = "checkpoint.none"
     CHECKPOINT_MISSING = "checkpoint.missing-payload"
@@ -219,7 +221,7 @@ class ShardrelError(Exception):
         context: Facts for machines: digests, counts, names, row numbers. Never sample content.
     """
 
-    exit_status: ClassVar[int] = 70
+    exit_status: int = 70
 
     def __init__(
         self,
@@ -263,7 +265,13 @@ class ConflictError(ShardrelError):
 
 
 class RunFailedError(ShardrelError):
+    # That of what ended the first rank that failed, where one did; 3 where ranks are gone or silent.
     exit_status = 1
+
+    def ending_with(self, exit_status: int) -> Self:
+        """Itself, with the exit status of its cause."""
+        self.exit_status = exit_status
+        return self
 
 
 class UnavailableError(ShardrelError):

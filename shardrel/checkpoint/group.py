@@ -49,6 +49,7 @@ class SoloGroup:
 class _Failure(Record, frozen=True, kw_only=True):
     code: str
     message: str
+    exit_status: int
 
 
 _OK = b"+"
@@ -90,16 +91,17 @@ def _nothing() -> bytes:
 
 def _failure(err: Exception) -> _Failure:
     if isinstance(err, ShardrelError):
-        return _Failure(code=err.code, message=err.message)
+        return _Failure(code=err.code, message=err.message, exit_status=err.exit_status)
     # The text of a foreign error may quote data; its type doesn't.
-    return _Failure(code=ErrorCode.RUN_RANK_FAILED, message=f"a rank ended with {type(err).__name__}")
+    return _Failure(code=ErrorCode.RUN_RANK_FAILED, message=f"a rank ended with {type(err).__name__}", exit_status=1)
 
 
 def _shared(answers: Sequence[bytes], failed: list[int]) -> RunFailedError:
-    code, message = ErrorCode.RUN_RANK_FAILED, "a rank failed"
+    code, message, status = ErrorCode.RUN_RANK_FAILED, "a rank failed", RunFailedError.exit_status
     try:
         first = json.decode(answers[failed[0]][1:], _Failure)
-        code, message = ErrorCode(first.code), first.message
+        code, message, status = ErrorCode(first.code), first.message, first.exit_status
     except (FormatError, ValueError):
         pass
-    return RunFailedError(code, f"{message} (rank {failed[0]})", ranks=[str(rank) for rank in failed])
+    ranks = [str(rank) for rank in failed]
+    return RunFailedError(code, f"{message} (rank {failed[0]})", ranks=ranks).ending_with(status)

@@ -4,6 +4,7 @@ The alias is not read here, nor anywhere in a run: the run record names the root
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from shardrel.canonical import json
 from shardrel.checkpoint.commits import read_run, require_permit
@@ -23,8 +24,10 @@ from shardrel.records.schema import RecordSchema
 from shardrel.store.objects import get_by_digest, get_record
 from shardrel.store.port import Store
 from shardrel.train.agreement import Disagreed, RankReport, VerifiedShard, agree
+from shardrel.train.hello import hello, judge_hellos
 from shardrel.train.keys import environment_keys
 from shardrel.train.pin import PinnedRun, TrainPlan
+from shardrel.train.watch import TimedGroup, Watch, stopwatch
 from shardrel.trust.key_encryption import Unlocked
 
 
@@ -44,12 +47,15 @@ def join(
     dataset: str,
     run: str,
     plan: TrainPlan,
+    root: str | None = None,
     unlocked: Unlocked | None = None,
+    watch: Watch | None = None,
 ) -> PinnedRun:
     """Pin the run's root on every rank, or fail on every rank before step 0.
 
-    1. The coordinator reads run record and gate and sends both out. 2. Every rank reads the root by digest and
-    verifies the shards of its duty. 3. Every rank reports. 4. All judge all reports alike.
+    1. All are of one version and were told the same. 2. The coordinator reads run record and gate and sends both out.
+    3. Every rank reads the root by digest and verifies the shards of its duty. 4. Every rank reports. 5. All judge all
+    reports alike.
 
     Args:
         group: All ranks.
@@ -58,25 +64,52 @@ def join(
         dataset: The gate.
         run: The run's id.
         plan: The same on every rank.
+        root: What this rank was told that the run's root is, by a job's description; None: it was not told.
         unlocked: Keys of an encrypted release; None: those that SHARDREL_ENCRYPTION_KEY names on this rank.
+        watch: Shows how it goes, here and in everything that is done with what is pinned.
 
     Raises:
-        RunFailedError: On every rank alike, with the guilty ranks: ``run.root-disagreement``, ``run.coverage``,
-            ``run.barrier-timeout``, ``permit.closed``, or what a rank found, such as ``storage.digest-mismatch``.
+        RunFailedError: On every rank alike, with the guilty ranks: ``run.version-disagreement``,
+            ``run.root-disagreement``, ``run.coverage``, ``run.barrier-timeout``, ``permit.closed``, or what a rank
+            found, such as ``storage.digest-mismatch``.
 
     Ranks: all.
     """
-    record = json.decode(on_coordinator(group, lambda: json.encode(_announce(store, dataset, run))), RunRecord)
-    verified: list[_Verified] = []
+    watch = watch or Watch()
+    elapsed = stopwatch()
+    watch.begins(group, run)
+    group = TimedGroup(group, watch)
+    with watch.failures():
+        _accept(judge_hellos(group.exchange(hello(dataset, run, _settings(plan)))))
+        record = json.decode(on_coordinator(group, lambda: json.encode(_announce(store, dataset, run))), RunRecord)
+        verified: list[_Verified] = []
 
-    def verify() -> bytes:
-        verified.append(_verify(group, store, cache, record, plan, unlocked))
-        return json.encode(verified[0].report)
+        def verify() -> bytes:
+            verified.append(_verify(_Duty(group, store, cache, record, plan, root, watch), unlocked))
+            return json.encode(verified[0].report)
 
-    reports = [json.decode(answer, RankReport) for answer in together(group, verify)]
-    release = verified[0].release
-    total = split_records(release, effective_split(release, plan.split))
-    verdict = agree(reports, record.run_id, record.root, release, total)
+        reports = [json.decode(answer, RankReport) for answer in together(group, verify)]
+        mine = verified[0]
+        total = split_records(mine.release, effective_split(mine.release, plan.split))
+        sizes = _accept(agree(reports, record.run_id, record.root, mine.release, total)).sizes
+        order = check_order(SampleOrder(sizes=sizes, seed=plan.seed, block_shards=plan.block_shards))
+    shards = mine.report.shards
+    watch.pinned(group.rank, len(shards), sum(shard.samples for shard in shards), elapsed())
+    return PinnedRun(
+        record=record,
+        release=mine.release,
+        schema=mine.schema,
+        plan=plan,
+        order=order,
+        unlocked=mine.unlocked,
+        watch=watch,
+    )
+
+
+T = TypeVar("T")
+
+
+def _accept(verdict: T | Disagreed) -> T:
     if isinstance(verdict, Disagreed):
         raise RunFailedError(
             verdict.code,
@@ -84,10 +117,7 @@ def join(
             field=verdict.field,
             ranks=[str(rank) for rank in verdict.ranks],
         )
-    order = check_order(SampleOrder(sizes=verdict.sizes, seed=plan.seed, block_shards=plan.block_shards))
-    return PinnedRun(
-        record=record, release=release, schema=verified[0].schema, plan=plan, order=order, unlocked=verified[0].unlocked
-    )
+    return verdict
 
 
 def _announce(store: Store, dataset: str, run: str) -> RunRecord:
@@ -101,22 +131,39 @@ def _announce(store: Store, dataset: str, run: str) -> RunRecord:
     return record
 
 
-def _verify(
-    group: Group, store: Store, cache: ShardCache, record: RunRecord, plan: TrainPlan, given: Unlocked | None
-) -> _Verified:
+@dataclass(frozen=True, slots=True)
+class _Duty:
+    """What a rank needs to verify its part."""
+
+    group: Group
+    store: Store
+    cache: ShardCache
+    record: RunRecord
+    plan: TrainPlan
+    told: str | None
+    watch: Watch
+
+
+def _verify(duty_of: _Duty, given: Unlocked | None) -> _Verified:
+    record, plan, store = duty_of.record, duty_of.plan, duty_of.store
+    if duty_of.told not in (None, record.root):
+        raise IntegrityError(
+            ErrorCode.RUN_ROOT_DISAGREEMENT, "a rank was told another root than the run's", root=record.root
+        )
     release = json.decode(get_by_digest(store, record.root), Release)
     if release.dataset != record.dataset:
         raise IntegrityError(ErrorCode.ROOT_DATASET, "the root is one of another dataset", root=record.root)
+    split = effective_split(release, plan.split)
+    duty_of.watch.resolved(release, record.root, duty_of.cache, split_records(release, split))
     unlocked = given or (Unlocked() if release.encryption is None else environment_keys())
     unlocked.check(release.encryption)
     locks = ReleaseLocks(release=release, unlocked=unlocked)
     schema = get_record(store, release.objects.record_schema, RecordSchema)
     select_fields(schema, plan.columns)
-    split = effective_split(release, plan.split)
     shards = []
-    for number in duty(len(release.shards), group.rank, group.world_size):
+    for number in duty(len(release.shards), duty_of.group.rank, duty_of.group.world_size):
         shard = release.shards[number]
-        data = cache.read(shard_descriptor(shard))
+        data = duty_of.cache.read(shard_descriptor(shard))
         samples = count_split(data, shard, split, locks.of(shard))
         shards.append(VerifiedShard(number=number, digest=digest_of(data), samples=samples))
     report = RankReport(
@@ -130,4 +177,6 @@ def _verify(
 
 
 def _settings(plan: TrainPlan) -> str:
-    return digest_of(json.encode([list(plan.columns), plan.global_batch, plan.seed, plan.block_shards, plan.split]))
+    return digest_of(
+        json.encode([list(plan.columns), plan.global_batch, plan.seed, plan.block_shards, plan.split, plan.on_closed])
+    )

@@ -1,88 +1,45 @@
-"""The control plane over torch.distributed's rendezvous store. Source: schemas/SPEC.md#runs.
+"""The ranks of a job: control messages, and collectives that say who is gone. Source: schemas/SPEC.md#runs.
 
-Messages go through that store and not through a collective: whoever waits can then say which ranks
-didn't come, on every rank, and a process that died leaves no other in a collective without end.
+Messages go through torch.distributed's rendezvous store and not through a collective: whoever waits can then
+say which ranks didn't come, on every rank, and a process that died leaves no other in a collective without end.
 """
 
 import datetime
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.rendezvous import rendezvous
 
 from shardrel.checkpoint.group import Group, SoloGroup
 from shardrel.errors import ErrorCode, RunFailedError
-
-T = TypeVar("T")
-
-_ABORTED = "aborted"
-
-
-class Rendezvous(Protocol):
-    """What is used of ``torch.distributed.Store``."""
-
-    def set(self, key: str, value: bytes, /) -> None: ...
-    def get(self, key: str, /) -> bytes: ...
-    def wait(self, keys: list[str], timeout: datetime.timedelta, /) -> None: ...
-    def check(self, keys: list[str], /) -> bool: ...
-    def delete_key(self, key: str, /) -> bool: ...
+from shardrel.train.assembly import assemble, environment_seat, environment_store
+from shardrel.train.board import Board, Rendezvous
 
 
 class TorchGroup:
     """All ranks of a job, as a ``shardrel.checkpoint.group.Group``."""
 
-    def __init__(self, store: Rendezvous, rank: int, world_size: int, timeout: datetime.timedelta) -> None:
-        self.rank = rank
-        self.world_size = world_size
-        self._store = store
-        self._timeout = timeout
-        self._round = 0
+    def __init__(self, board: Board) -> None:
+        self.board = board
+
+    @property
+    def rank(self) -> int:
+        """This process, 0 is the coordinator."""
+        return self.board.rank
+
+    @property
+    def world_size(self) -> int:
+        """Ranks of the job."""
+        return self.board.world_size
 
     def exchange(self, message: bytes) -> list[bytes]:
-        """Give one message, get those of all ranks.
+        """As ``Board.exchange``.
 
-        Raises:
-            RunFailedError: ``run.barrier-timeout``, with the ranks that didn't come in time; a rank that comes
-                after the others gave up gets it too.
-
-        Ranks: all. Store requests: one write, one wait, one read a rank, one delete.
+        Ranks: all.
         """
-        keys = [f"{self._round}/{rank}" for rank in range(self.world_size)]
-        self._asked(lambda: self._store.set(keys[self.rank], message))
-        try:
-            self._store.wait(keys, self._timeout)
-        except RuntimeError as err:
-            raise self._give_up(keys) from err
-        if self._asked(lambda: self._store.check([_ABORTED])):
-            raise _timed_out(self._asked(lambda: self._store.get(_ABORTED)).decode())
-        answers = self._asked(lambda: [self._store.get(key) for key in keys])
-        if self._round:
-            # All ranks are in this round, so all have read the one before.
-            self._asked(lambda: self._store.delete_key(f"{self._round - 1}/{self.rank}"))
-        self._round += 1
-        return answers
-
-    def _give_up(self, keys: list[str]) -> RunFailedError:
-        late = self._asked(lambda: [rank for rank, key in enumerate(keys) if not self._store.check([key])])
-        text = ",".join(str(rank) for rank in late)
-        self._asked(lambda: self._store.set(_ABORTED, text.encode()))
-        return _timed_out(text)
-
-    def _asked(self, request: Callable[[], T]) -> T:
-        try:
-            return request()
-        except RuntimeError as err:
-            raise RunFailedError(ErrorCode.RUN_TIMEOUT, "the job's rendezvous store does not answer", ranks=[]) from err
-
-
-def _timed_out(ranks: str) -> RunFailedError:
-    return RunFailedError(
-        ErrorCode.RUN_TIMEOUT, f"ranks didn't come to a barrier in time: {ranks or 'unknown'}", ranks=ranks.split(",")
-    )
+        return self.board.exchange(message)
 
 
 @contextmanager
@@ -93,32 +50,56 @@ def connect(*, backend: str = "gloo", timeout_s: float = 300.0) -> Iterator[Grou
         backend: Of torch.distributed, for gradients.
         timeout_s: Longest wait for other ranks, in a barrier and in a collective.
 
+    Raises:
+        RunFailedError: ``run.barrier-timeout`` with the ranks that didn't come; ``run.seat-taken``; ``run.rank-failed``
+            when a rank is gone while torch.distributed begins.
+
     Ranks: all.
     Effects: initialises torch.distributed unless the script did; then it also ends it.
     """
-    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+    seat = environment_seat()
+    if seat is None:
         yield SoloGroup()
         return
-    timeout = datetime.timedelta(seconds=timeout_s)
     ours = not dist.is_initialized()
+    store: Any = environment_store(*seat, timeout_s) if ours else dist.distributed_c10d._get_default_store()
+    rank, world_size = seat if ours else (dist.get_rank(), dist.get_world_size())
+    store = _prefixed("shardrel", store)
+    start = _prefixed(assemble(store, rank, world_size, timeout_s), store)
+    group = TorchGroup(Board(start, rank, world_size, timeout_s))
     if ours:
-        store, rank, world_size = next(iter(rendezvous("env://", timeout=timeout)))
-        ranks = _prefixed("torch", store)
-        dist.init_process_group(backend, store=ranks, rank=rank, world_size=world_size, timeout=timeout)
-    else:
-        store = dist.distributed_c10d._get_default_store()
+        _begin_torch(group, start, backend, timeout_s)
+    linger = False
     try:
-        yield TorchGroup(_prefixed("shardrel", store), dist.get_rank(), dist.get_world_size(), timeout)
+        yield group
+        linger = True
+    except RunFailedError:
+        linger = True  # all ranks fail alike, and all want to say so
+        raise
     finally:
-        if ours:
+        group.board.leave(linger=linger)
+        if ours and dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _begin_torch(group: TorchGroup, store: Rendezvous, backend: str, timeout_s: float) -> None:
+    try:
+        dist.init_process_group(
+            backend,
+            store=_prefixed("torch", store),
+            rank=group.rank,
+            world_size=group.world_size,
+            timeout=datetime.timedelta(seconds=timeout_s),
+        )
+    except RuntimeError as err:
+        raise group.board.lost() from err
 
 
 def sum_over_ranks(group: Group, tensor: torch.Tensor) -> None:
     """Sum a tensor over all ranks, in place.
 
     Raises:
-        RunFailedError: ``run.rank-failed`` when a peer is gone or does not answer in time.
+        RunFailedError: On every rank that lives: ``run.rank-failed`` with the ranks that are gone.
 
     Ranks: all.
     """
@@ -127,7 +108,9 @@ def sum_over_ranks(group: Group, tensor: torch.Tensor) -> None:
     try:
         dist.all_reduce(tensor)
     except RuntimeError as err:
-        raise RunFailedError(ErrorCode.RUN_RANK_FAILED, "a rank is gone or didn't answer in a collective") from err
+        if isinstance(group, TorchGroup):
+            raise group.board.lost() from err
+        raise RunFailedError(ErrorCode.RUN_RANK_FAILED, "a collective failed", ranks=[]) from err
 
 
 def _prefixed(prefix: str, store: Any) -> Any:

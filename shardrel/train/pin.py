@@ -1,13 +1,22 @@
 """What a job is pinned to, as a value. Source: schemas/SPEC.md#runs."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from shardrel.data.order import ORDER_FUNCTION, SampleOrder
 from shardrel.records.checkpoint import OrderParameters
 from shardrel.records.release import Release
 from shardrel.records.run import RunRecord
 from shardrel.records.schema import RecordSchema
+from shardrel.train.watch import Watch
 from shardrel.trust.key_encryption import Unlocked
+
+ClosedPolicy = Literal["stop", "renew", "go-on"]
+"""What a job does once the run's permit is closed. Its root stays in any case.
+
+``stop``: the job fails on every rank. ``renew``: it asks for a new permit, and fails where it gets none. ``go-on``: it
+asks too, and where only a re-check is outstanding it trains on without checkpoints; a hit ends it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +29,7 @@ class TrainPlan:
         seed: Of the sample order.
         block_shards: Shards shuffled into each other; bounds the decoded shards in memory.
         split: Null for the whole release.
+        on_closed: What a checkpoint does when a fence has closed the run's permit, see ``ClosedPolicy``.
     """
 
     columns: tuple[str, ...]
@@ -27,6 +37,7 @@ class TrainPlan:
     seed: int = 0
     block_shards: int = 8
     split: str | None = None
+    on_closed: ClosedPolicy = "stop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +46,7 @@ class PinnedRun:
 
     Attributes:
         unlocked: Keys of an encrypted release, in memory.
+        watch: Where the job shows how it goes.
     """
 
     record: RunRecord
@@ -43,6 +55,7 @@ class PinnedRun:
     plan: TrainPlan
     order: SampleOrder
     unlocked: Unlocked = field(default_factory=Unlocked, repr=False, compare=False)
+    watch: Watch = field(default_factory=Watch, repr=False, compare=False)
 
     @property
     def root(self) -> str:

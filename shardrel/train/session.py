@@ -21,7 +21,9 @@ from shardrel.data.reader import ShardReader
 from shardrel.data.shards import select_fields
 from shardrel.records.checkpoint import Cut
 from shardrel.store.port import Store
+from shardrel.train.life import NotSaved, saved_or_policy
 from shardrel.train.pin import PinnedRun
+from shardrel.train.watch import TimedGroup, Watch, stopwatch
 from shardrel.trust.signer import Signer
 
 
@@ -76,11 +78,16 @@ def resume(group: Group, store: Store, pin: PinnedRun, parts: Mapping[str, Part]
     Ranks: all; ``signer`` is needed on the coordinator.
     """
     expected = Expected(run_id=pin.record.run_id, root=pin.root, order=pin.parameters)
-    restored = load(group, store, dataset=pin.record.dataset, expected=expected, required=tuple(parts), signer=signer)
+    group = TimedGroup(group, pin.watch)
+    with pin.watch.failures():
+        restored = load(
+            group, store, dataset=pin.record.dataset, expected=expected, required=tuple(parts), signer=signer
+        )
     if restored is None:
         return Resumed(cut=ledger.genesis(pin.root), generation=None, world_size=None, helped=False, passed_over=())
     for name, part in parts.items():
         part.load_state_dict(restored.state[name])
+    pin.watch.say("resumed", generation=restored.generation, step=restored.cut.step, savedBy=restored.world_size)
     return Resumed(
         cut=restored.cut,
         generation=restored.generation,
@@ -104,7 +111,7 @@ def steps(group: Group, cache: ShardCache, pin: PinnedRun, cut: Cut) -> Iterator
         effective_split(pin.release, pin.plan.split),
         keep=open_shards(pin.order),
     )
-    return batches(
+    given = batches(
         reader,
         pin.order,
         cut,
@@ -112,26 +119,45 @@ def steps(group: Group, cache: ShardCache, pin: PinnedRun, cut: Cut) -> Iterator
         seat=Seat(rank=group.rank, world_size=group.world_size),
         row_bytes=totals.logical_bytes // totals.records,
     )
+    return _watched(given, pin.watch)
 
 
 def checkpoint(
     group: Group, store: Store, pin: PinnedRun, parts: Mapping[str, Part], cut: Cut, *, signer: Signer | None
-) -> Saved:
-    """Save the parts as of a cut; on return the gate has admitted it.
+) -> Saved | NotSaved:
+    """Save the parts as of a cut; on return the gate has admitted it, or the plan lets the job go on without.
 
     Raises:
         RunFailedError: On every rank alike; ``permit.closed`` names the fence in its message.
 
     Ranks: all; ``signer`` is needed on the coordinator.
     """
+    group = TimedGroup(group, pin.watch)
     state = {name: part.state_dict() for name, part in parts.items()}
-    return save(
-        group,
-        store,
-        state,
-        dataset=pin.record.dataset,
-        run=pin.record.run_id,
-        cut=cut,
-        order=pin.parameters,
-        signer=signer,
-    )
+
+    def write() -> Saved:
+        return save(
+            group,
+            store,
+            state,
+            dataset=pin.record.dataset,
+            run=pin.record.run_id,
+            cut=cut,
+            order=pin.parameters,
+            signer=signer,
+        )
+
+    with pin.watch.failures():
+        return saved_or_policy(group, store, pin, cut.step, signer, write)
+
+
+def _watched(given: Iterator[StepBatch], watch: Watch) -> Iterator[StepBatch]:
+    """The same batches, with what the loop waited for each of them counted."""
+    while True:
+        elapsed = stopwatch()
+        with watch.failures():
+            batch = next(given)
+        watch.count("shardrel_data_stall_seconds_total", elapsed())
+        watch.count("shardrel_steps_total")
+        watch.count("shardrel_samples_total", batch.size)
+        yield batch

@@ -41,13 +41,17 @@ def join_on(
     plan_of: Callable[[int], TrainPlan] = lambda rank: PLAN,
     store_of: Callable[[int], Store | None] = lambda rank: None,
     run: str | None = None,
+    root_of: Callable[[int], str | None] = lambda rank: None,
+    run_of: Callable[[int], str | None] = lambda rank: None,
 ) -> list[PinnedRun | BaseException]:
     """Every rank joins with a cache of its own."""
 
     def part(group: Group) -> PinnedRun:
         store = store_of(group.rank) or world.store
         cache = ShardCache(folder / f"cache-{group.rank}", store)
-        return join(group, store, cache, dataset=world.dataset, run=run or world.run, plan=plan_of(group.rank))
+        name = run_of(group.rank) or run or world.run
+        told = root_of(group.rank)
+        return join(group, store, cache, dataset=world.dataset, run=name, plan=plan_of(group.rank), root=told)
 
     return run_ranks(world_size, part)
 
@@ -97,7 +101,15 @@ def test_a_corrupted_cache_entry_is_replaced_and_counted(world: TrainingWorld, t
 
 
 @pytest.mark.parametrize(
-    "change", [{"seed": 2}, {"global_batch": 9}, {"split": "train"}, {"block_shards": 3}, {"columns": ("text",)}]
+    "change",
+    [
+        {"seed": 2},
+        {"global_batch": 9},
+        {"split": "train"},
+        {"block_shards": 3},
+        {"columns": ("text",)},
+        {"on_closed": "go-on"},
+    ],
 )
 def test_a_rank_with_other_settings_fails_every_rank(
     world: TrainingWorld, tmp_path: Path, change: dict[str, Any]
@@ -161,3 +173,29 @@ def test_a_missing_run_record_is_made_again_from_the_history(tmp_path: Path) -> 
     store._versions.pop(run_key(world.run))
     assert all_good(join_on(world, tmp_path, 1))[0].root == world.root
     assert read_gate(store, world.dataset).body.runs[world.run].root == world.root
+
+
+def test_a_rank_that_was_told_another_root_fails_every_rank(world: TrainingWorld, tmp_path: Path) -> None:
+    other = "sha256:" + "0" * 64
+    assert all_good(join_on(world, tmp_path, 2, root_of=lambda rank: world.root))[0].root == world.root
+    results = failures(join_on(world, tmp_path, 3, root_of=lambda rank: other if rank == 1 else world.root))
+    assert {failure.code for failure in results} == {ErrorCode.RUN_ROOT_DISAGREEMENT}
+    assert all(failure.context["ranks"] == ["1"] for failure in results)
+
+
+def test_a_rank_that_was_told_another_run_fails_every_rank(world: TrainingWorld, tmp_path: Path) -> None:
+    results = failures(join_on(world, tmp_path, 3, run_of=lambda rank: "run-2" if rank == 0 else None))
+    assert {failure.code for failure in results} == {ErrorCode.RUN_ROOT_DISAGREEMENT}
+    assert all(failure.context["ranks"] == ["0"] for failure in results)
+
+
+def test_a_rank_of_another_version_fails_every_rank(world: TrainingWorld, tmp_path: Path) -> None:
+    def part(group: Group) -> PinnedRun:
+        if group.rank == 2:
+            group.exchange(b'{"protocol":"train.v0"}')
+        cache = ShardCache(tmp_path / str(group.rank), world.store)
+        return join(group, world.store, cache, dataset=world.dataset, run=world.run, plan=PLAN)
+
+    results = failures(run_ranks(3, part, timeout=1.0)[:2])
+    assert {failure.code for failure in results} == {ErrorCode.RUN_VERSION}
+    assert all(failure.context["ranks"] == ["2"] for failure in results)

@@ -1,0 +1,156 @@
+"""What a rank shows of itself: ready or not, figures, events. Source: schemas/SPEC.md#watching."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TextIO
+
+from shardrel.checkpoint.group import Group
+from shardrel.clock import monotonic
+from shardrel.errors import ErrorCode, ShardrelError
+from shardrel.records.release import Release
+from shardrel.watch.endpoint import endpoint, metrics, readiness
+from shardrel.watch.events import Events, Fact, about
+from shardrel.watch.exposition import exposition
+from shardrel.watch.figures import Figures
+
+_DIGESTS = (ErrorCode.STORAGE_DIGEST, ErrorCode.STORAGE_SIZE, ErrorCode.LOGICAL_DIGEST, ErrorCode.CACHE_CORRUPT)
+
+
+class CacheCounts(Protocol):
+    """What a cache counts."""
+
+    corrupt: int
+    fetched: int
+
+
+class Watch:
+    """Readiness, figures and events of one rank.
+
+    Attributes:
+        figures: Labelled with the root, which is empty until it is known.
+        events: Written as JSON lines, or nowhere.
+    """
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self.figures = Figures()
+        self.events = Events(out)
+        self._root = ""
+        self._run = ""
+        self._ready = False
+        self._code: str | None = None
+
+    @property
+    def root(self) -> str:
+        """The root that this process is about."""
+        return self._root
+
+    def ready(self) -> tuple[bool, dict[str, object]]:
+        """Whether the root is pinned and verified, and what is known."""
+        facts = {"root": self._root or None, "run": self._run or None, "code": self._code}
+        return self._ready, {name: fact for name, fact in facts.items() if fact is not None}
+
+    def begins(self, group: Group, run: str) -> None:
+        """A rank wants to join a run."""
+        self._run, self._ready = run, False
+        self.events.always(run=run, rank=group.rank, worldSize=group.world_size)
+        self.events.say("joining")
+
+    def resolved(self, release: Release, root: str, cache: CacheCounts, members: int) -> None:
+        """The root is known, and nothing of it is verified."""
+        self._root = root
+        totals, figures = release.totals, self.figures
+        figures.put("shardrel_ready", 0, root=root)
+        figures.put("shardrel_release_shards", totals.shards, root=root)
+        figures.put("shardrel_release_members", members, root=root)
+        figures.put("shardrel_decompression_ratio", totals.logical_bytes / max(1, totals.stored_bytes), root=root)
+        corrupt, fetched = cache.corrupt, cache.fetched
+        figures.ask("shardrel_cache_corrupt_total", lambda: cache.corrupt - corrupt, root=root)
+        figures.ask("shardrel_fetched_bytes_total", lambda: cache.fetched - fetched, root=root)
+
+    def pinned(self, rank: int, shards: int, members: int, seconds: float) -> None:
+        """All ranks agree on the root, and this one verified its part of it."""
+        root, figures = self._root, self.figures
+        figures.put("shardrel_run_info", 1, root=root, run=self._run, rank=str(rank))
+        figures.add("shardrel_verified_shards_total", shards, root=root)
+        figures.add("shardrel_verified_members_total", members, root=root)
+        figures.put("shardrel_permit_open", 1, root=root)
+        figures.put("shardrel_pin_seconds", seconds, root=root)
+        figures.put("shardrel_ready", 1, root=root)
+        self._ready, self._code = True, None
+        self.events.say("pinned", root=root, verifiedShards=shards, seconds=round(seconds, 3))
+
+    def failed(self, err: ShardrelError) -> None:
+        """This rank's part in the run has ended."""
+        self._ready, self._code = False, err.code.value
+        root, figures = self._root, self.figures
+        figures.put("shardrel_ready", 0, root=root)
+        figures.add("shardrel_failures_total", root=root, code=err.code.value)
+        if err.code in _DIGESTS:
+            figures.add("shardrel_digest_failures_total", root=root, code=err.code.value)
+        if err.code == ErrorCode.RUN_ROOT_DISAGREEMENT:
+            figures.add("shardrel_root_mismatches_total", root=root)
+        self.events.say("failed", root=root or None, **about(err))
+
+    def say(self, event: str, **facts: Fact) -> None:
+        """An event of the run."""
+        self.events.say(event, root=self._root, **facts)
+
+    def count(self, name: str, amount: float = 1, **labels: str) -> None:
+        """Count something of the run."""
+        self.figures.add(name, amount, root=self._root, **labels)
+
+    @contextmanager
+    def failures(self) -> Iterator[None]:
+        """Notice what ends the block, and let it through."""
+        try:
+            yield
+        except ShardrelError as err:
+            self.failed(err)
+            raise
+
+    @contextmanager
+    def served(self, host: str, port: int) -> Iterator[int]:
+        """Answer ``/readyz`` and ``/metrics`` while the block runs; gives the port, which is a free one for 0.
+
+        Raises:
+            InvalidInputError: ``input.invalid`` when the address can't be had, or prometheus_client is missing.
+        """
+        pages = {"/readyz": readiness(self.ready), "/metrics": metrics(exposition(self.figures))}
+        with endpoint(host, port, pages) as bound:
+            yield bound
+
+
+class TimedGroup:
+    """A group that counts how long this rank waits in barriers."""
+
+    def __init__(self, group: Group, watch: Watch) -> None:
+        self._group = group
+        self._watch = watch
+
+    @property
+    def rank(self) -> int:
+        """This process."""
+        return self._group.rank
+
+    @property
+    def world_size(self) -> int:
+        """Ranks of the job."""
+        return self._group.world_size
+
+    def exchange(self, message: bytes) -> list[bytes]:
+        """As that of the group.
+
+        Ranks: all.
+        """
+        began = monotonic()
+        try:
+            return self._group.exchange(message)
+        finally:
+            self._watch.count("shardrel_barriers_total")
+            self._watch.count("shardrel_barrier_wait_seconds_total", monotonic() - began)
+
+
+def stopwatch() -> Callable[[], float]:
+    """Seconds since now."""
+    began = monotonic()
+    return lambda: monotonic() - began
