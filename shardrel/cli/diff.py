@@ -15,6 +15,7 @@ from shardrel.cli.changes import changes_table, in_short
 from shardrel.cli.decryption import Decrypt, unlocked
 from shardrel.cli.output import Result, Table, meter
 from shardrel.cli.settings import Settings
+from shardrel.cli.words import beginning
 from shardrel.errors import ErrorCode, InvalidInputError
 
 if TYPE_CHECKING:
@@ -187,12 +188,13 @@ def _tables(
         one = found.splits.get(name)
         counts = (one.added, one.removed, one.changed) if one else (0, 0, 0)
         rows.append((name, f"{records[0][at]:,}", f"{records[1][at]:,}", *(f"{count:,}" for count in counts)))
-    tables = [Table(title="By split", columns=["split", "was", "is", "added", "removed", "changed"], rows=rows)]
+    by_split = Table(title="By split", columns=["split", "was", "is", "added", "removed", "changed"], rows=rows)
+    tables = [beginning(by_split)]
     fields = [(name, f"{count:,}") for name, count in found.fields.items() if count]
     if fields:
         tables.append(Table(title="What changed", columns=["field", "members"], rows=fields))
     if changes:
-        tables.append(changes_table(changes))
+        tables.append(beginning(changes_table(changes)))
     if shown:
         members = [
             (one["change"], f"{one['was']} → {one['split']}" if one["was"] else one["split"], one["sampleId"], ", ".join(one["fields"]))

@@ -7,13 +7,11 @@ import typer
 from shardrel.cli.access import the_store
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
-from shardrel.cli.words import life_data, lives_table, short, why_closed
+from shardrel.cli.words import beginning, life_data, lives_table, short, why_closed
 
 if TYPE_CHECKING:
     from shardrel.gate.status import Status
     from shardrel.records.probe import KeptProbe
-
-_SHOWN = 20
 
 
 def status(
@@ -104,15 +102,7 @@ def _tables(seen: "Status") -> list[Table]:
         Table(title="Open permits", columns=["permit", "of", "root", "at", "since"], rows=_permits(seen)),
         Table(title="Unfinished publications", columns=["publication", "snapshot"], rows=publications),
     ]
-    return [_beginning(table) for table in tables if table.rows]
-
-
-def _beginning(table: Table) -> Table:
-    """What fits on a screen; a busy gate has a thousand runs and as many permits."""
-    if len(table.rows) <= _SHOWN:
-        return table
-    title = f"{table.title}: {_SHOWN} of {len(table.rows):,}, all with --json"
-    return Table(title=title, columns=table.columns, rows=table.rows[:_SHOWN])
+    return [beginning(table) for table in tables if table.rows]
 
 
 def _runs(seen: "Status") -> list[tuple[object, ...]]:

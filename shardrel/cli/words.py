@@ -11,6 +11,15 @@ if TYPE_CHECKING:
     from shardrel.records.gate import Closed
 
 _SHOWN = 3
+_SCREEN = 20
+
+
+def beginning(table: Table) -> Table:
+    """What fits on a screen; a busy gate has a thousand runs and as many permits."""
+    if len(table.rows) <= _SCREEN:
+        return table
+    title = f"{table.title}: {_SCREEN} of {len(table.rows):,}, all with --json"
+    return Table(title=title, columns=table.columns, rows=table.rows[:_SCREEN])
 
 
 def short(digest: str | None) -> str:

@@ -67,14 +67,15 @@ class _Names:
         """Old name to new field, of the fields of one place that are in both schemas."""
         there = {one.name: one for one in new}
         moved = {one.name: self.declared[path] for one in old if (path := (*at, one.name)) in self.declared}
-        if len(set(moved.values())) < len(moved):
+        targets = set(moved.values())
+        if len(targets) < len(moved):
             raise _unfit("two fields get one name", list(moved))
         found: dict[str, Field] = {}
         for name in (one.name for one in old):
             to = moved.get(name, name)
             if name in moved and (to == name or to not in there):
                 continue
-            if to in there and (name in moved or to not in moved.values()):
+            if to in there and (name in moved or to not in targets):
                 found[name] = there[to]
                 self.used.update({(*at, name)} & self.declared.keys())
         return found
