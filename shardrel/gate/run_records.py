@@ -8,7 +8,9 @@ from shardrel.errors import ErrorCode, InternalError, NotFoundError, RefusedErro
 from shardrel.gate.head import broken
 from shardrel.gate.history import walk
 from shardrel.gate.operations import Done, read_done
+from shardrel.gate.transitions.permits import permit_name
 from shardrel.gate.view import GateView
+from shardrel.records.gate import Run
 from shardrel.records.run import RunRecord
 from shardrel.records.transition import StartRun
 from shardrel.store.layout import run_key
@@ -70,25 +72,22 @@ def _vouched(store: Store, view: GateView, run: str, found: RunRecord) -> RunRec
     if not isinstance(done.transition.request, StartRun) or _from_transition(done) != found or found.run_id != run:
         raise broken("the record of a run is not what its admission says", run=run)
     state = view.body.runs.get(run)
-    started = done.transition.sequence
-    if state is not None and (state.root, state.alias, state.generation, state.sequence) != (
-        found.root,
-        found.alias,
-        found.generation,
-        started,
-    ):
-        raise broken("the record of a run is not what the gate says of it", run=run)
-    if not _under_first_permit(view, run, found) and walk(store, view, down_to=started)[-1].digest != found.transition:
+    if state is not None:
+        if _as_started(view, run, state) != _said(found):
+            raise broken("the record of a run is not what the gate says of it", run=run)
+    elif walk(store, view, down_to=done.transition.sequence)[-1].digest != found.transition:
         raise broken("the record of a run names a transition that is not part of the history", run=run)
     return found
 
 
-def _under_first_permit(view: GateView, run: str, found: RunRecord) -> bool:
-    """Whether the state itself vouches for permit and watermarks, so that no history has to be read."""
-    state, permit = view.body.runs.get(run), view.body.permits.get(found.permit)
-    if state is None or permit is None or state.permit != found.permit:
-        return False
-    return (permit.tombstone_watermark, permit.benchmark_fence) == (found.tombstone_watermark, found.benchmark_fence)
+def _as_started(view: GateView, run: str, state: Run) -> tuple[object, ...]:
+    """What the state says of the start of an open run: its first permit has a name that follows from the rest."""
+    permit = permit_name(view.body, "run", run, state.sequence)
+    return state.alias, state.root, state.generation, permit, state.tombstone_watermark, state.benchmark_fence
+
+
+def _said(found: RunRecord) -> tuple[object, ...]:
+    return found.alias, found.root, found.generation, found.permit, found.tombstone_watermark, found.benchmark_fence
 
 
 def _help(store: Store, view: GateView, run: str) -> RunRecord:

@@ -81,7 +81,12 @@ class Head(Record, frozen=True, kw_only=True):
 
 
 class Run(Record, frozen=True, kw_only=True):
-    """An open run. It leaves the state when it ends; its record and the log keep it."""
+    """An open run. It leaves the state when it ends; its record and the log keep it.
+
+    Attributes:
+        sequence, tombstone_watermark, benchmark_fence: Of the gate when it started. With them the state vouches for
+            all that the run's record says, and nobody has to read the history since.
+    """
 
     alias: Name
     root: DigestField
@@ -90,6 +95,8 @@ class Run(Record, frozen=True, kw_only=True):
     closed: Closed | None
     head: Head | None
     sequence: Positive
+    tombstone_watermark: Count = 0
+    benchmark_fence: Count = 0
 
 
 class Publication(Record, frozen=True, kw_only=True):

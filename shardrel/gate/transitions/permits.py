@@ -34,7 +34,7 @@ def open_permit(body: GateBody, kind: Kind, subject: str, root: str, generation:
         benchmark_fence=body.benchmarks.watermark,
         sequence=body.sequence,
     )
-    name = _name(body, kind, subject)
+    name = permit_name(body, kind, subject, body.sequence)
     closed = [key for key, old in body.permits.items() if (old.kind, old.subject) == (kind, subject)]
     kept = {key: old for key, old in body.permits.items() if key not in closed}
     effects = Effects(
@@ -60,7 +60,7 @@ def close_permits(body: GateBody, wanted: Callable[[Permit], bool], reason: Clos
     return replace(body, permits=permits, runs=runs), closed
 
 
-def _name(body: GateBody, kind: Kind, subject: str) -> str:
-    """A name that no other transition of this gate can give: its sequence is in it."""
+def permit_name(body: GateBody, kind: Kind, subject: str, sequence: int) -> str:
+    """The permit that a subject was given at a sequence of this gate; no other transition can give that name."""
     words = (b"permit", body.gate_id.encode(), body.dataset.encode(), kind.encode(), subject.encode())
-    return domain_hash(Domain.ID, *(lp(word) for word in words), u64(body.sequence)).hex()
+    return domain_hash(Domain.ID, *(lp(word) for word in words), u64(sequence)).hex()

@@ -30,6 +30,8 @@ def start(body: GateBody, request: StartRun, evidence: Evidence, policy: Policy,
         closed=None,
         head=None,
         sequence=body.sequence,
+        tombstone_watermark=body.tombstones.watermark,
+        benchmark_fence=body.benchmarks.watermark,
     )
     return _permitted(body, request.run, run, verdict.attestations, role)
 

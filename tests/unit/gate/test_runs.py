@@ -117,6 +117,24 @@ def test_renewing_an_open_permit_moves_nothing(store: MemoryStore) -> None:
     assert {operation for operation, _ in recording.requests} == {"read"}
 
 
+def test_a_renewal_does_not_read_the_history_since_the_run_began(store: MemoryStore) -> None:
+    runs.start(store, DATASET, "prod", gates.call(), run_id="run-1")
+    close_permits(store)
+    gates.attach_report(store, gates.a_report(read_gate(store, DATASET).body, ROOT))
+    counts = []
+    for _ in range(2):
+        recording = RecordingStore(store)
+        assert runs.show(recording, DATASET, "run-1").state == "closed"
+        counts.append(len(recording.requests))
+        for _ in range(5):
+            gates.stage(store, gates.a_root("another"))
+    assert counts == [3, 3]
+    recording = RecordingStore(store)
+    runs.renew(recording, DATASET, "run-1", gates.call())
+    envelopes = sum(key.startswith("attestations/") for operation, key in recording.requests if operation == "read")
+    assert len(recording.requests) == 7 + envelopes
+
+
 def test_a_run_ends_once(store: MemoryStore) -> None:
     runs.start(store, DATASET, "prod", gates.call(), run_id="run-1")
     assert runs.finish(store, DATASET, "run-1", gates.call(operation_id="op")).state == "finished"
