@@ -82,6 +82,7 @@ def limits(records: int, logical_bytes: int, tuple_bytes: int, leaf_columns: int
         records=records,
         uncompressed=EXPANSION * logical_bytes + tuple_bytes + slack,
         values=max(records, logical_bytes),
+        pages=MAX_PAGES,
     )
 
 

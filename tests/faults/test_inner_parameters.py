@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from shardrel.errors import ErrorCode
 from shardrel.records.release import ColumnEncoding, Compression
 from tests.support.release_builder import a_release, codes
+from verifier import structure
 
 
 @pytest.mark.parametrize(
@@ -76,3 +77,13 @@ def test_what_is_stored_otherwise_is_told_beside_what_else_is_wrong() -> None:
         compression_level=None,
     )
     assert codes(built.report()) >= {ErrorCode.PARQUET_PARAMETERS, ErrorCode.MEMBER_MISSING}
+
+
+def test_pages_of_a_row_group_that_are_larger_together_than_pages_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The release is sound but for that: its members are missing since the shards are not read."""
+    built = a_release()
+    monkeypatch.setattr(structure, "MAX_PAGES", 1000)
+    report = built.report()
+    assert codes(report) == {ErrorCode.PARQUET_EXPANSION, ErrorCode.MEMBER_MISSING, ErrorCode.MEMBER_INDEX}
+    subjects = {finding.subject for finding in report.findings if finding.code == ErrorCode.PARQUET_EXPANSION}
+    assert subjects == {shard.id for shard in built.release.shards}
