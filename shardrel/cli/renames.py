@@ -13,7 +13,10 @@ _MAX_BYTES = 1 << 24
 
 
 def read_renames(path: Path) -> "tuple[Rename, ...]":
-    """Renames from JSON that a person wrote: a list of ``{"from": "column" or ["column", "field"…], "to": "name"}``.
+    """Renames from JSON that a person wrote.
+
+    Either ``{"old column": "new name", …}``, or, for fields inside of columns too, a list of
+    ``{"from": "column" or ["column", "field", …], "to": "name"}``.
 
     Raises:
         InvalidInputError: ``input.no-such-file``, ``input.schema-rename``.
@@ -32,12 +35,12 @@ def read_renames(path: Path) -> "tuple[Rename, ...]":
     except OSError as err:
         raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, f"{path} can't be read", path=str(path)) from err
     try:
-        found = msgspec.json.decode(data, type=list[Written])
+        found = msgspec.json.decode(data, type=list[Written] | dict[str, str])
+        if isinstance(found, dict):
+            found = [Written(place=name, to=to) for name, to in found.items()]
         return tuple(msgspec.convert({"path": _path(one.place), "to": one.to}, Rename) for one in found)
     except (msgspec.DecodeError, UnicodeDecodeError) as err:
-        raise InvalidInputError(
-            ErrorCode.INPUT_RENAME, f'{path} is no list of {{"from": …, "to": …}}: {err}', path=str(path)
-        ) from err
+        raise InvalidInputError(ErrorCode.INPUT_RENAME, f"{path} holds no new names: {err}", path=str(path)) from err
 
 
 def _path(place: str | Sequence[str]) -> list[str]:

@@ -94,6 +94,9 @@ def test_publish_compares_with_a_previous_root_and_never_with_an_alias(shardrel:
     wrong = published(shardrel, "b.jsonl", later, "--previous", "prod", status=2)
     assert wrong["error"]["code"] == "input.invalid"
     Path("renames.json").write_text('{"n": "number"}')
+    same = published(shardrel, "b.jsonl", later, "--previous", old, "--renames", "renames.json")
+    assert same["root"] == done["root"]
+    Path("renames.json").write_text('["n", "number"]')
     wrong = published(shardrel, "b.jsonl", later, "--previous", old, "--renames", "renames.json", status=2)
     assert wrong["error"]["code"] == "input.schema-rename"
 
