@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shardrel.errors import ErrorCode
-from shardrel.sources.parquet_footer import check_size_statistics
+from shardrel.sources.parquet_footer import check_columns
 from shardrel.sources.thrift import ThriftError
 from verifier import pages
 
@@ -155,7 +155,7 @@ def _check_schema(file: Any, schema: pa.Schema, expected: pa.Schema) -> None:
 def _check_statistics(footer: bytes, schema: Any) -> None:
     """Before any column chunk is asked for: pyarrow ends the process over statistics that contradict the schema."""
     try:
-        check_size_statistics(footer, schema)
+        check_columns(footer, schema)
     except (ThriftError, UnicodeDecodeError) as err:
         raise FlawError(ErrorCode.PARQUET_FOOTER, "the footer contradicts itself") from err
 

@@ -1,20 +1,23 @@
 """What of a Parquet footer has to be looked at before pyarrow may look at it.
 
 A column chunk whose size statistics don't fit its schema ends the whole process when pyarrow hands
-its metadata to Python (seen with 26.0.1), so a damaged file could not be refused.
+its metadata to Python, and one of an unknown codec when it is asked for it (both seen with 26.0.1), so
+a damaged file could not be refused.
 """
 
 from typing import Any
 
 from shardrel.sources.thrift import ThriftError, read_struct
 
-_ROW_GROUPS, _COLUMNS, _META, _SIZES = 4, 1, 3, 16
+_ROW_GROUPS, _COLUMNS, _META, _CODEC, _SIZES = 4, 1, 3, 4, 16
+# From UNCOMPRESSED to LZ4_RAW.
+_CODECS = range(8)
 _TEXT_BYTES, _REPETITION, _DEFINITION = 1, 2, 3
 Span = tuple[int, int]
 
 
-def check_size_statistics(footer: bytes, schema: Any) -> None:
-    """Refuse size statistics that do not fit the columns.
+def check_columns(footer: bytes, schema: Any) -> None:
+    """Refuse size statistics that do not fit the columns, and codecs that the format does not have.
 
     Args:
         footer: The Thrift structure of the footer.
@@ -29,7 +32,10 @@ def check_size_statistics(footer: bytes, schema: Any) -> None:
         if len(chunks) != len(columns):
             raise ThriftError("a row group has another number of columns than the schema")
         for chunk, column in zip(chunks, columns, strict=True):
-            _check_sizes(_struct(_struct(chunk.get(_META, {})).get(_SIZES, {})), column)
+            meta = _struct(chunk.get(_META, {}))
+            _check_sizes(_struct(meta.get(_SIZES, {})), column)
+            if meta.get(_CODEC, 0) not in _CODECS:
+                raise ThriftError("a column has a codec that the format does not have")
 
 
 def index_spans(footer: bytes) -> list[Span]:

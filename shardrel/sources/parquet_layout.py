@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shardrel.errors import ErrorCode, InvalidInputError
-from shardrel.sources.parquet_footer import Span, check_size_statistics, index_spans
+from shardrel.sources.parquet_footer import Span, check_columns, index_spans
 from shardrel.sources.source import corrupt, open_binary, truncated
 from shardrel.sources.thrift import ThriftError
 
@@ -51,7 +51,7 @@ def check_footer(path: Path, size: int, metadata: Any) -> None:
         InvalidInputError: ``input.corrupt``.
     """
     try:
-        check_size_statistics(footer_bytes(path, size), metadata.schema)
+        check_columns(footer_bytes(path, size), metadata.schema)
     except (ThriftError, UnicodeDecodeError) as err:
         raise corrupt(path, "its footer contradicts itself") from err
 

@@ -17,6 +17,7 @@ import collections, json
 import pyarrow as pa
 from tests.support.release_builder import a_release
 from verifier.decode import batches
+from verifier.parameters import departures
 from verifier.physical import shard_schema
 from verifier.structure import FlawError, limits, open_file
 
@@ -27,6 +28,7 @@ bounds = limits(entry.records, entry.logical_bytes, 2048 * entry.records, len(ex
 
 def read(data):
     file = open_file(data, bounds, expected, checksums=True)
+    list(departures(file, built.release.serializer, built.release.compression, "shard"))
     found = pa.Table.from_batches(list(batches(data, file, unfolded_bytes=2048 * entry.records)))
     return found.cast(expected)
 
