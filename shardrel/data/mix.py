@@ -89,10 +89,10 @@ def counts_at(order: RunOrder, cursor: int, global_batch: int, steps: int) -> li
 
 def samples_from(order: RunOrder, cursor: int, count: int) -> Samples:
     """The next samples in global order, over the ends of epochs."""
-    if isinstance(order, MixedOrder):
+    if isinstance(order, MixedOrder) and count > 0:
         return _mixed(order, cursor, count)
-    parts = []
-    while count > 0:
+    parts: list[Samples] = []
+    while isinstance(order, SampleOrder) and count > 0:
         span = batch_at(order, cursor, count)
         parts.append(samples_of(order, span))
         cursor, count = cursor + span.count, count - span.count
