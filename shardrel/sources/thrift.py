@@ -56,6 +56,8 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
             number += delta
         else:
             number, at = _zigzag(data, at)
+        if number in fields:  # readers differ in which one counts
+            raise ThriftError("a structure has a field twice")
         if kind in (1, 2):
             fields[number] = kind == 1
         else:

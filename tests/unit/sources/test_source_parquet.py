@@ -189,7 +189,16 @@ def test_slices_are_together_the_batch() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\x15", b"\x18\xff\xff\xff\xff\x0f", b"\x19\xfc\xff\xff\xff\xff\x0f", b"\x1d\x00", b"\x1c" * 99]
+    "data",
+    [
+        b"",
+        b"\x15",
+        b"\x18\xff\xff\xff\xff\x0f",
+        b"\x19\xfc\xff\xff\xff\xff\x0f",
+        b"\x1d\x00",
+        b"\x1c" * 99,
+        b"\x15\x02\x01\x02\x00",
+    ],
 )
 def test_thrift_that_is_not_whole_is_an_error(data: bytes) -> None:
     with pytest.raises(ThriftError):

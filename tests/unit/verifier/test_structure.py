@@ -60,6 +60,18 @@ def test_a_file_of_no_records_is_sound() -> None:
     assert sum(batch.num_rows for batch in batches(data, opened(data, empty), unfolded_bytes=0)) == 0
 
 
+@pytest.mark.parametrize("codec", [b"\x15\x0d", b"\x15\x10", b"\x15\x0d\x01\x08"], ids=["-7", "8", "-7 and then true"])
+def test_a_codec_that_does_not_exist_is_refused_before_pyarrow_is_asked_for_it(codec: bytes) -> None:
+    """Asked for it, pyarrow ends the process."""
+    data = written(TABLE, compression="zstd", use_dictionary=False)
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    footer = data[start:-8].replace(b"\x15\x0c\x16", codec + b"\x16")
+    assert footer != data[start:-8]
+    assert (
+        refusal(data[:start] + footer + len(footer).to_bytes(4, "little") + b"PAR1", TABLE) == ErrorCode.PARQUET_FOOTER
+    )
+
+
 @pytest.mark.parametrize("options", [{}, {"data_page_version": "2.0"}, {"compression": "none"}])
 def test_every_page_has_the_checksum_that_was_written(options: dict[str, Any]) -> None:
     data = written(TABLE, **options)
