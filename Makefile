@@ -62,6 +62,6 @@ s3-up: $(SENTINEL) ## a real S3 server on this machine, until it is interrupted
 	$(BIN)/python -m tests.support.s3_up
 
 clean: ## drop what make made
-	rm -rf $(VENV) .venv-ministack .demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-ministack .venv-peers .demo dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 .PHONY: help setup demo test test-long bench lint format schemas vectors wheel s3-up clean

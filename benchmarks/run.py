@@ -19,9 +19,11 @@ from benchmarks.fences import measure_fences
 from benchmarks.floor import Hashes
 from benchmarks.gate import measure_gate
 from benchmarks.inputs import write_ipc
+from benchmarks.loader import measure_loader, peer_python
 from benchmarks.measure import machine, note, pairs
 from benchmarks.memory import peaks
 from benchmarks.proofs import measure_proofs
+from benchmarks.order import measure_order
 from benchmarks.release import THREADS, declare, place, publish_once, shard_files, verify_once
 from shardrel.canonical.json import decode
 from shardrel.records.release import Release
@@ -75,9 +77,11 @@ def main() -> None:
     """Run, print, write."""
     parser = argparse.ArgumentParser(description="Ratios against a stated baseline, both sides in one run.")
     parser.add_argument("--quick", action="store_true", help="4 shards and 3 pairs: to try the benchmarks themselves")
-    parser.add_argument("--only", nargs="*", default=[], help="tokens, small, memory, gate, proofs, encryption, fences")
+    parser.add_argument(
+        "--only", nargs="*", default=[], help="tokens, small, memory, gate, proofs, encryption, fences, order, loader"
+    )
     options = parser.parse_args()
-    wanted = options.only or ["tokens", "small", "memory", "gate", "proofs", "encryption", "fences"]
+    wanted = options.only or ["tokens", "small", "memory", "gate", "proofs", "encryption", "fences", "order", "loader"]
     shards, count = (4, 3) if options.quick else (SHARDS, 7)
     results: dict[str, object] = {
         "machine": machine(),
@@ -104,6 +108,10 @@ def main() -> None:
     if "fences" in wanted:
         results |= measure_fences(quick=options.quick)
         results["fences.contamination"] = measure_contamination(6 if options.quick else 60)
+    if "order" in wanted:
+        results |= measure_order(peer_python())
+    if "loader" in wanted:
+        results |= measure_loader(quick=options.quick)
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     print(json.dumps(results, indent=1, sort_keys=True))
 
