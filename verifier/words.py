@@ -23,6 +23,7 @@ Places = npt.NDArray[np.int64]
 BORDER = 0xFF
 _SPACE = 0x20
 _BLOCK = 4 * 1024 * 1024
+_NEAR = 4096
 # Runs that come again are short: a word, a quotation mark.
 _SHORT = 48
 _FOLD = bytes(
@@ -52,13 +53,18 @@ def normal_blocks(values: Any) -> Iterator[Bytes]:
 
 def words_of(rows: Bytes) -> tuple[Places, Places]:
     """Where each word begins, and how many bytes it has."""
-    ends = np.flatnonzero((rows == _SPACE) | (rows == BORDER))
+    ends = np.flatnonzero(~_in_words(rows))
     starts = np.concatenate([[0], ends + 1])
     lengths = np.append(ends, len(rows)) - starts
     if lengths.all():
         return starts, lengths
     some = lengths > 0
     return starts[some], lengths[some]
+
+
+def _in_words(folded: Bytes) -> npt.NDArray[np.bool_]:
+    """Bytes that are neither a space nor a border; one addition makes the border, 255, the smallest of all."""
+    return (folded + np.uint8(1)) > np.uint8(_SPACE + 1)
 
 
 class Overlap:
@@ -104,15 +110,25 @@ def _cuts(raw: memoryview) -> Iterator[tuple[int, int]]:
     start = 0
     while start < len(raw):
         size = _BLOCK
-        while (stop := start + size) < len(raw):
-            folded = bytes(raw[start + 1 : stop]).translate(_FOLD)
-            at = max(folded.rfind(b" "), folded.rfind(b"\xff"))
-            if at >= 0:
-                stop = start + 1 + at
-                break
+        while (stop := start + size) < len(raw) and (stop := _cut_before(raw, start, stop)) == start:
             size *= 2
-        yield start, min(stop, len(raw))
+        stop = min(stop, len(raw))
+        yield start, stop
         start = stop
+
+
+def _cut_before(raw: memoryview, start: int, stop: int) -> int:
+    """The last place behind ``start`` and before ``stop`` where a block may begin; ``start`` where there is none."""
+    looked = _NEAR
+    while True:
+        first = max(start + 1, stop - looked)
+        folded = bytes(raw[first:stop]).translate(_FOLD)
+        at = max(folded.rfind(b" "), folded.rfind(b"\xff"))
+        if at >= 0:
+            return first + at
+        if first == start + 1:
+            return start
+        looked *= 8
 
 
 def _folded(block: bytes) -> bytes:
@@ -144,12 +160,11 @@ _known = lru_cache(maxsize=1 << 16)(_spaced)
 
 def _squeezed(folded: Bytes) -> Bytes:
     """One space between the words of a row, and one after the last word of the block where a space followed it."""
-    inside = (folded != _SPACE) & (folded != BORDER)
-    edges = np.flatnonzero(np.diff(inside, prepend=False, append=False))
-    starts, ends = edges[::2], edges[1::2]
+    inside = _in_words(folded)
+    ends = np.flatnonzero(inside[:-1] > inside[1:]) + 1
     borders = np.flatnonzero(folded == BORDER)
-    inside[ends[ends < len(folded)]] = True
-    last = np.searchsorted(starts, borders) - 1
+    last = np.searchsorted(ends, borders, side="right") - 1
+    inside[ends] = True
     inside[ends[last[last >= 0]]] = False
     inside[borders] = True
     kept: Bytes = folded[inside]

@@ -158,6 +158,23 @@ def test_fence_status_and_log(shardrel: Command, root: str) -> None:
     assert shardrel.code("log", "--against", "before.json") == "gate.history-broken"
 
 
+def test_benchmarks_by_words_from_the_fence_to_a_release_without_them(shardrel: Command, root: str) -> None:
+    Path("benchmarks.jsonl").write_text(
+        '{"sequence": 1, "benchmark": "exam", "text": "What follows TEXT: number 4?", "words": 3}\n'
+        '{"sequence": 2, "benchmark": "exam", "text": "Text -- NUMBER 5", "words": 3}\n'
+        '{"sequence": 3, "benchmark": "exam", "text": "text number 7"}\n'
+    )
+    assert shardrel("fence", "benchmarks", "benchmarks.jsonl")["watermark"] == 3
+    found = shardrel("verify", root, "--fences-only", status=1)
+    assert (found["verdict"], found["counts"]["benchmarkHits"], found["kind"]) == ("FAILED", 3, "delta")
+    assert not [word for word in ("text", "number") if word in json.dumps(found["findings"])]
+    assert shardrel.code("snapshot", "texts.jsonl", "--id-column", "id", status=1) == "benchmark.hit"
+    declared = shardrel("snapshot", "texts.jsonl", "--id-column", "id", "--apply-tombstones")
+    assert (declared["leftOut"], declared["records"]) == (3, 27)
+    clean = shardrel("publish", declared["snapshot"], "--source", "texts.jsonl", "--shards", "2")["root"]
+    assert shardrel("verify", clean)["verdict"] == "PASSED"
+
+
 def test_affected_by_tombstones_and_benchmarks(shardrel: Command, root: str) -> None:
     shardrel("admit", root, "--alias", "prod")
     shardrel("run", "start", "--alias", "prod", "--run-id", "job")

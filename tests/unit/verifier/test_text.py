@@ -47,6 +47,7 @@ AWKWARD = st.text(alphabet="aB1 .=<\n\u0301\u0338\u0327éßﬁÅK漢\u1100\u1161
 def test_a_whole_column_is_normalised_as_its_texts_are_wherever_it_is_cut(texts: list[str | None], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(words, "_BLOCK", block)
+        patch.setattr(words, "_NEAR", 1 + block // 8)
         rows = normal_rows(pa.array(texts, pa.string()))
     assert rows == b"\xff".join(normalised(text or "").encode() for text in texts)
 
