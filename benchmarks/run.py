@@ -22,8 +22,8 @@ from benchmarks.inputs import write_ipc
 from benchmarks.loader import measure_loader, peer_python
 from benchmarks.measure import machine, note, pairs
 from benchmarks.memory import peaks
-from benchmarks.proofs import measure_proofs
 from benchmarks.order import measure_order
+from benchmarks.proofs import measure_proofs
 from benchmarks.release import THREADS, declare, place, publish_once, shard_files, verify_once
 from shardrel.canonical.json import decode
 from shardrel.records.release import Release
