@@ -30,6 +30,7 @@ from shardrel.cli import (
     revoke,
     rollback,
     rotate,
+    serve,
     sign,
     snapshot,
     status,
@@ -95,6 +96,7 @@ _VERBS: dict[str, _Verb] = {
     "pull": pull.pull,
     "prove": prove.prove,
     "check-proof": check_proof.check_proof,
+    "serve": serve.serve,
     "probe": probe.probe,
     "drill": drill.drill,
 }

@@ -19,6 +19,7 @@ class Page:
     status: int
     kind: str
     body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 Pages = Mapping[str, Callable[[], Page]]
@@ -83,6 +84,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(page.body)))
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
+        for name, value in page.headers:
+            self.send_header(name, value)
         self.end_headers()
         if with_body:
             self.wfile.write(page.body)

@@ -1,0 +1,99 @@
+"""``shardrel serve`` in a process of its own: a page, a probe and figures of a real gate, and nothing written."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from shardrel.gate import fence, runs
+from shardrel.store.local import LocalStore
+from shardrel.watch.figures import METRICS
+from tests.support.runs import a_deletion
+from tests.support.training import TrainingWorld, training_world
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@contextmanager
+def served(store: Path, dataset: str) -> Iterator[str]:
+    """The address of a running server; it has to end well at SIGTERM."""
+    words = ["serve", "--store", str(store), "--dataset", dataset, "--port", "0", "--every", "0", "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "shardrel.cli", *words],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    try:
+        yield f"http://127.0.0.1:{json.loads(line)['port']}"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, ""), err
+    assert json.loads(out)["host"] == "127.0.0.1"
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as err:
+        return err.code, err.read().decode()
+
+
+def figures(address: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    for family in text_string_to_metric_families(get(f"{address}/metrics")[1]):
+        for sample in family.samples:
+            assert sample.name in METRICS
+            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+    return found
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> TrainingWorld:
+    return training_world(LocalStore(str(tmp_path / "store")), tmp_path, records=20, shards=2)
+
+
+def files(folder: Path) -> dict[str, int]:
+    return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def test_it_shows_the_gate_as_it_moves_and_writes_nothing(world: TrainingWorld, tmp_path: Path) -> None:
+    with served(tmp_path / "store", world.dataset) as address:
+        before = files(tmp_path / "store")
+        status, text = get(f"{address}/readyz")
+        assert (status, json.loads(text)["ready"], json.loads(text)["dataset"]) == (200, True, world.dataset)
+        assert world.root in get(f"{address}/")[1]
+        seen = figures(address)
+        run = (("dataset", world.dataset), ("root", world.root), ("run", world.run))
+        assert seen["shardrel_run_permit_open"] == {run: 1}
+        assert seen["shardrel_missing_members"] == {(("root", world.root),): 0}
+        assert get(f"{address}/nothing")[0] == 404
+        assert files(tmp_path / "store") == before
+
+        fence.advance(world.store, world.dataset, "tombstones", [a_deletion(1)], world.call())
+        assert figures(address)["shardrel_run_permit_open"] == {run: 0}
+        assert figures(address)["shardrel_fence_watermark"][(("dataset", world.dataset), ("fence", "tombstones"))] == 1
+
+        runs.cancel(world.store, world.dataset, world.run, world.call())
+        assert "shardrel_run_permit_open" not in figures(address)
+
+
+def test_a_gate_that_does_not_hold_is_not_ready(world: TrainingWorld, tmp_path: Path) -> None:
+    with served(tmp_path / "store", "other") as address:
+        status, text = get(f"{address}/readyz")
+        assert (status, json.loads(text)) == (503, {"ready": False, "dataset": "other", "code": "gate.absent"})
+        assert get(f"{address}/")[0] == 503
+        seen = figures(address)
+        assert seen["shardrel_gate_ready"] == {(("dataset", "other"),): 0}
+        assert sum(seen["shardrel_gate_read_failures_total"].values()) >= 1
