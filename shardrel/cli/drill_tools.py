@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from shardrel.records.descriptor import Descriptor
     from shardrel.records.report import Report
     from shardrel.store.port import Store
+    from shardrel.trust.key_encryption import KeyEncryption, Unlocked
     from shardrel.trust.signer import Signer
 
 
@@ -34,13 +35,21 @@ def _declare(store: "Store", dataset: str, sources: Sequence[str]) -> str:
     ).snapshot  # fmt: skip
 
 
-def _publish(store: "Store", snapshot: str, sources: Sequence[str], shards: int, signer: "Signer") -> str:
+def _publish(
+    store: "Store",
+    snapshot: str,
+    sources: Sequence[str],
+    shards: int,
+    signer: "Signer",
+    encrypt: "KeyEncryption | None",
+) -> str:
     from publisher.options import PublishOptions
     from publisher.publish import World, publish
     from shardrel.gate.fences import FenceSelectors
 
     world = World(signer=signer, now=clock.now_utc, progress=_silent)
-    return publish(store, snapshot, sources, PublishOptions(shards=shards), fences=FenceSelectors(), world=world).root
+    options = PublishOptions(shards=shards, encrypt=encrypt, encrypt_index=encrypt is not None)
+    return publish(store, snapshot, sources, options, fences=FenceSelectors(), world=world).root
 
 
 def _vouch(root: str, dataset: str, snapshot: str, signer: "Signer") -> bytes:
@@ -67,10 +76,10 @@ def _put_index(
     return unversioned(put_record(store, member_index(parts, parse_digest(ordered_root), tree.block_roots())))
 
 
-def _verify(store: "Store", root: str, view: "GateView", signer: "Signer") -> "Report":
+def _verify(store: "Store", root: str, view: "GateView", signer: "Signer", unlocked: "Unlocked") -> "Report":
     from verifier.verify import World, verify_release
 
-    world = World(signer=signer, now=clock.now_utc, progress=_silent)
+    world = World(signer=signer, now=clock.now_utc, progress=_silent, unlocked=unlocked)
     return verify_release(store, root, view, world=world).report
 
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from shardrel.drills import anchors, gates, jobs, members, objects, publications
+from shardrel.drills import anchors, gates, jobs, members, objects, publications, sealed
 from shardrel.drills.drill import Drill
 from shardrel.errors import ErrorCode, InvalidInputError
 
 ALL = "all"
 DRILLS: tuple[Drill, ...] = (
-    *objects.DRILLS, *members.DRILLS, *publications.DRILLS, *gates.DRILLS, *anchors.DRILLS, *jobs.DRILLS
+    *objects.DRILLS, *sealed.DRILLS, *members.DRILLS, *publications.DRILLS, *gates.DRILLS, *anchors.DRILLS,
+    *jobs.DRILLS,
 )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from shardrel.records.report import REPORT_PREDICATE, STATEMENT_PAYLOAD, Report
 from shardrel.store.objects import get_by_digest
 from shardrel.store.port import Store
 from shardrel.trust.envelope import seal
+from shardrel.trust.key_encryption import KeyEncryption, Unlocked
 from shardrel.trust.keyring import DEFAULT_NAMES
 from shardrel.trust.keys import SigningKey, generate
 from shardrel.trust.policy import default_policy
@@ -59,19 +60,19 @@ class Scratch:
     tools: Tools
     now: Callable[[], str]
 
-    def scene(self, dataset: str, *, policy: Policy | None = None) -> "Scene":
+    def scene(self, dataset: str, *, policy: Policy | None = None, encrypt: KeyEncryption | None = None) -> "Scene":
         """A fresh dataset with its gate; nothing is published yet.
 
         Effects: creates the gate.
         """
         rules = policy or scratch_policy(self.keys)
-        made = Scene(scratch=self, store=self.store, dataset=dataset)
+        made = Scene(scratch=self, store=self.store, dataset=dataset, encrypt=encrypt)
         init(self.store, dataset, rules, made.call("admin"))
         return made
 
-    def released(self, dataset: str) -> "tuple[Scene, str]":
-        """A fresh dataset whose alias points to a verified and approved root."""
-        scene = self.scene(dataset)
+    def released(self, dataset: str, *, encrypt: KeyEncryption | None = None) -> "tuple[Scene, str]":
+        """A fresh dataset whose alias points to a verified and approved root, encrypted where there is a key."""
+        scene = self.scene(dataset, encrypt=encrypt)
         root = scene.publish(records_table(RECORDS))
         scene.vouch_for(root)
         scene.admit(root)
@@ -91,11 +92,16 @@ def scratch_policy(keys: Mapping[str, SigningKey]) -> Policy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """One dataset on a scratch store, and what its people do."""
+    """One dataset on a scratch store, and what its people do.
+
+    Attributes:
+        encrypt: Key that shards are encrypted with, and read with.
+    """
 
     scratch: Scratch
     store: Store
     dataset: str
+    encrypt: KeyEncryption | None = None
 
     def behind(self, store: Store) -> "Scene":
         """The same dataset, seen through another store such as a faulty one."""
@@ -129,7 +135,7 @@ class Scene:
             writer.write_table(table)
         tools, sources = self.scratch.tools, [str(path)]
         snapshot = tools.declare(self.store, self.dataset, sources)
-        return tools.publish(self.store, snapshot, sources, shards, self.key("publisher"))
+        return tools.publish(self.store, snapshot, sources, shards, self.key("publisher"), self.encrypt)
 
     def stage(self, root: str, by: str = "publisher") -> None:
         """Make a root a candidate, as its publisher would."""
@@ -140,7 +146,8 @@ class Scene:
 
     def verify(self, root: str, by: str = "verifier") -> Report:
         """Verify a root at the gate's fences of now."""
-        return self.scratch.tools.verify(self.store, root, self.view(), self.key(by))
+        unlocked = Unlocked([] if self.encrypt is None else [self.encrypt])
+        return self.scratch.tools.verify(self.store, root, self.view(), self.key(by), unlocked)
 
     def approve(self, root: str) -> None:
         """Say yes to a root."""

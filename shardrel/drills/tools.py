@@ -11,6 +11,7 @@ from shardrel.gate.view import GateView
 from shardrel.records.descriptor import Descriptor
 from shardrel.records.report import Report
 from shardrel.store.port import Store
+from shardrel.trust.key_encryption import KeyEncryption, Unlocked
 from shardrel.trust.signer import Signer
 
 
@@ -25,8 +26,16 @@ class Declare(Protocol):
 class Publish(Protocol):
     """Publish a snapshot, through the gate."""
 
-    def __call__(self, store: Store, snapshot: str, sources: Sequence[str], shards: int, signer: Signer) -> str:
-        """Digest of the root."""
+    def __call__(
+        self,
+        store: Store,
+        snapshot: str,
+        sources: Sequence[str],
+        shards: int,
+        signer: Signer,
+        encrypt: KeyEncryption | None,
+    ) -> str:
+        """Digest of the root, whose shards are encrypted where there is a key."""
         ...
 
 
@@ -65,11 +74,11 @@ class Tools:
         publish: The publisher's release.
         vouch: The publisher's provenance.
         put_index: The publisher's member index.
-        verify: The verifier's full verification: signed, attached, and given back.
+        verify: The verifier's full verification: signed, attached, and given back; with the keys to read with.
     """
 
     declare: Declare
     publish: Publish
     vouch: Vouch
     put_index: PutIndex
-    verify: Callable[[Store, str, GateView, Signer], Report]
+    verify: Callable[[Store, str, GateView, Signer, Unlocked], Report]

@@ -21,6 +21,7 @@ from shardrel.records.report import Counts, Report
 from shardrel.store.memory import MemoryStore
 from shardrel.store.port import CreateOutcome, ObjectKey, Store, SwapOutcome, Token, Written
 from shardrel.train.agreement import Agreed
+from shardrel.trust.key_encryption import Unlocked
 from shardrel.trust.signer import Signer
 from tests.support.drills import a_scratch, outcome_of
 from tests.support.publishing import NOW
@@ -68,9 +69,9 @@ def test_an_unknown_name_is_refused() -> None:
 # Guards that are taken away, one after the other.
 
 
-def credulous(store: Store, root: str, view: GateView, signer: Signer) -> Report:
+def credulous(store: Store, root: str, view: GateView, signer: Signer, unlocked: Unlocked) -> Report:
     """A verifier that signs PASSED, whatever it found."""
-    world = World(signer=signer, now=lambda: NOW, progress=lambda done, total: None)
+    world = World(signer=signer, now=lambda: NOW, progress=lambda done, total: None, unlocked=unlocked)
     report = verify_release(store, root, view, world=world).report
     sound = replace(report, verdict="PASSED", counts=Counts(), findings=(), findings_total=0)
     sign(store, sound, view, signer)
@@ -88,6 +89,9 @@ def credulous(store: Store, root: str, view: GateView, signer: Signer) -> Report
         "wrong-dataset",
         "claimed-watermark",
         "hidden-schema-change",
+        "exchanged-wrapped-keys",
+        "plaintext-shard",
+        "misplaced-ciphertext",
     ],
 )
 def test_a_verifier_that_passes_everything_fails_the_drill(name: str, tmp_path: Path) -> None:
