@@ -32,6 +32,7 @@ WRITING = {
     "run finish": ["run-1"],
     "run cancel": ["run-1"],
     "policy set": ["file"],
+    "keys rotate": ["admin"],
     "gc": [],
 }
 # ``init`` and ``probe`` try the store themselves; a drill has a scratch store of its own.
