@@ -38,7 +38,8 @@ WRITING = {
 # ``init`` and ``probe`` try the store themselves; a drill has a scratch store of its own.
 OTHERS = {
     "init", "probe", "drill", "digest", "status", "log", "pull", "run show", "checkpoint list", "checkpoint show",
-    "checkpoint preflight", "keys make", "keys make-encryption", "keys show", "policy show",
+    "checkpoint preflight", "keys make", "keys make-encryption", "keys show", "keys sign", "policy show", "diff", "report",
+    "affected", "prove", "check-proof", "serve",
 }  # fmt: skip
 
 
