@@ -62,6 +62,11 @@ def provenance(root: str, dataset: str, build: Build, signer: Signer) -> bytes:
     return seal(statement(root, PROVENANCE_PREDICATE, predicate, dataset), STATEMENT_PAYLOAD, [signer])
 
 
+def nameless(sources: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Source files by number: without a column of ids, sample ids are made of their names."""
+    return [(f"{number:06d}", digest) for number, (_, digest) in enumerate(sorted(sources))]
+
+
 def has_provenance(store: Store, root: str, signer: Signer) -> bool:
     """Whether a provenance of this root by this very key is there already."""
     return has_statement(store, root, signer, PROVENANCE_PREDICATE)

@@ -19,7 +19,7 @@ from publisher.named import Selectors, named_members
 from publisher.options import PublishOptions, PublishResult
 from publisher.parallel import in_order, threads
 from publisher.prepare import prepare
-from publisher.provenance import Build, has_provenance, provenance
+from publisher.provenance import Build, has_provenance, nameless, provenance
 from publisher.root import content_digest
 from publisher.stage import Prepared, Staged, rows_of, stage
 from publisher.write import Progress, write
@@ -120,7 +120,7 @@ def publish(
         build = Build(
             snapshot=snapshot_digest,
             parameters=options.parameters,
-            sources=made.files,
+            sources=nameless(made.files) if options.encrypt_index else made.files,
             publication=publication,
             started_on=started,
             finished_on=world.now(),

@@ -1,5 +1,7 @@
 """Publishing encrypted: what is stored first, what a second run finds, and how a key is rotated."""
 
+import base64
+from json import loads as json_loads
 from pathlib import Path
 
 import pytest
@@ -110,10 +112,12 @@ def test_an_encrypted_snapshot_and_index_hold_no_id_in_the_clear(made: Publishin
     release = made.release(root)
     assert release.encryption is not None
     assert release.encryption.parts_key is not None
-    for held in made.store.list("objects/"):
+    for held in (*made.store.list("objects/"), *made.store.list("attestations/")):
         stored = made.store.read(held, max_bytes=1 << 30)
         assert stored is not None
         assert b"sample-0" not in stored.data, held
+        told = base64.b64decode(json_loads(stored.data)["payload"]) if held.startswith("attestations/") else b""
+        assert source.name.encode() not in told, "without a column of ids they would be made of this name"
     borders = [
         *get_record(made.store, release.objects.member_index, MemberIndex).parts,
         *json.decode(get_by_digest(made.store, snapshot), Snapshot).parts,
