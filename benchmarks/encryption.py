@@ -30,7 +30,7 @@ TOKEN_COLUMN = {"tokens": "tokens", "small": None}
 
 def measure_encryption(*, quick: bool) -> dict[str, object]:
     """Ratios of encrypted to plain; those of token sequences have no kind in their name."""
-    shards, count = (2, 3) if quick else (16, 7)
+    shards, count = (2, 3) if quick else (4, 7)
     results: dict[str, object] = {}
     for kind in RECORDS:
         with tempfile.TemporaryDirectory(prefix="shardrel-bench-") as name:
