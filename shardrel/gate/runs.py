@@ -1,24 +1,25 @@
 """run start, show, renew, finish, cancel. Source: schemas/SPEC.md#transitions, #runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from shardrel.digest import Domain, domain_hash, lp
 from shardrel.errors import ErrorCode, RefusedError
 from shardrel.gate.call import Call, perform, settled
-from shardrel.gate.evidence import gather
-from shardrel.gate.facts import Evidence
+from shardrel.gate.evidence import gather_all
+from shardrel.gate.facts import Evidence, Refuse
 from shardrel.gate.head import broken
 from shardrel.gate.history import walk
 from shardrel.gate.operations import Done, read_done
 from shardrel.gate.pending import operation
 from shardrel.gate.register import submit
 from shardrel.gate.run_records import find_record, record_of, write_record
+from shardrel.gate.transitions.runs import renew as decide_renewal
 from shardrel.gate.view import GateView, read_gate
 from shardrel.records.gate import Closed, Head
 from shardrel.records.run import RunRecord
-from shardrel.records.transition import Assume, EndRun, RenewRun, StartRun
+from shardrel.records.transition import Assume, EndRun, MixedAlias, RenewRun, StartRun
 from shardrel.store.layout import check_name
 from shardrel.store.port import Store
 
@@ -56,6 +57,7 @@ def start(
     *,
     run_id: str | None = None,
     expect_generation: int | None = None,
+    inputs: Sequence[MixedAlias] | None = None,
 ) -> RunView:
     """Start a run on what the alias points to now; nothing in it reads the alias again.
 
@@ -66,6 +68,7 @@ def start(
         call: Who asks; a runner signs.
         run_id: Its name; None derives one from the operation id.
         expect_generation: The alias's generation that the caller counts on; None assumes nothing.
+        inputs: All aliases of a mix with their weights, ``alias`` first; None for a run on one.
 
     Raises:
         RefusedError: ``gate.run-exists``, and where the root is not eligible: ``permit.root-has-hit``,
@@ -77,16 +80,20 @@ def start(
         whose record the next reader makes.
     """
     assume = Assume(generation=expect_generation)
-    subject = [store.url, dataset, "run-start", check_name(alias, "alias"), run_id, expect_generation]
+    mixed = None if inputs is None else tuple(inputs)
+    names = [check_name(alias, "alias")] if mixed is None else [check_name(one.alias, "alias") for one in mixed]
+    subject: list[Any] = [store.url, dataset, "run-start", alias, run_id, expect_generation]
+    if mixed is not None:
+        subject.append([[one.alias, one.weight] for one in mixed])
     with operation(call.pending, subject, call.operation_id) as operation_id:
         run = check_name(run_id, "run id") if run_id is not None else _derived_id(dataset, operation_id)
         done = submit(
             store,
             dataset,
-            StartRun(assume=assume, run=run, alias=alias),
+            StartRun(assume=assume, run=run, alias=alias, inputs=mixed),
             operation_id=operation_id,
             signers=call.signers,
-            gather=_about_alias(store, alias, run),
+            gather=_about_aliases(store, names, run),
             recorded_at=call.recorded_at,
         )
         record = write_record(store, Done(done.transition, done.digest))
@@ -138,7 +145,7 @@ def renew(store: Store, dataset: str, run_id: str, call: Call) -> RunView:
         return seen
 
     def about_root(now: GateView | None) -> Evidence:
-        return _NOTHING if now is None else gather(store, seen.root, now.policy)
+        return _NOTHING if now is None else gather_all(store, _roots(now, run_id, seen), now.policy)
 
     done = perform(store, dataset, request, call, about_root, view=view)
     now = done.body.runs.get(run_id)
@@ -147,6 +154,19 @@ def renew(store: Store, dataset: str, run_id: str, call: Call) -> RunView:
             return renew(store, dataset, run_id, call)
         return _open_run(store, read_gate(store, dataset), run_id)
     return replace(seen, permit=done.transition.effects.opened_permit, state="open", closed=None)
+
+
+def renewal(store: Store, dataset: str, seen: RunView) -> Refuse | None:
+    """What a renewal would be refused with now; None where it would be granted, or nothing is to be renewed.
+
+    Effects: none.
+    """
+    if seen.state != "closed":
+        return None
+    view = read_gate(store, dataset)
+    evidence = gather_all(store, _roots(view, seen.run_id, seen), view.policy)
+    verdict = decide_renewal(view.body, RenewRun(run=seen.run_id), evidence, view.policy, "runner")
+    return verdict if isinstance(verdict, Refuse) else None
 
 
 def finish(store: Store, dataset: str, run_id: str, call: Call) -> RunView:
@@ -200,13 +220,18 @@ def _derived_id(dataset: str, operation_id: str) -> str:
     return "run-" + domain_hash(Domain.ID, *(lp(word) for word in words)).hex()[:16]
 
 
-def _about_alias(store: Store, alias: str, run: str) -> Callable[[GateView | None], Evidence]:
+def _roots(view: GateView, run_id: str, seen: RunView) -> tuple[str, ...]:
+    run = view.body.runs.get(run_id)
+    return (seen.root,) if run is None else run.roots
+
+
+def _about_aliases(store: Store, aliases: Sequence[str], run: str) -> Callable[[GateView | None], Evidence]:
     def about(view: GateView | None) -> Evidence:
-        if view is None or alias not in view.body.aliases:
+        if view is None or any(alias not in view.body.aliases for alias in aliases):
             return _NOTHING
         if find_record(store, run) is not None:
             return Evidence(signers=frozenset(), run_recorded=True)
-        return gather(store, view.body.aliases[alias].root, view.policy)
+        return gather_all(store, [view.body.aliases[alias].root for alias in aliases], view.policy)
 
     return about
 
