@@ -149,7 +149,7 @@ def _retire(
     for _ in range(_ATTEMPTS):
         kept = _kept(survey, view, generations, abandon)
         found = survey.find(view, kept)
-        if not _anything(survey.store, view, kept, found):
+        if not _anything(survey, view, kept, found):
             return view, kept, found
         request = _request(survey, view, kept, found, owner)
         try:
@@ -163,11 +163,11 @@ def _retire(
     raise UnavailableError(ErrorCode.STORE_CONTENTION, "too many others move this gate; run the same command again")
 
 
-def _anything(store: Store, view: GateView, kept: Kept, found: Found) -> bool:
+def _anything(survey: Survey, view: GateView, kept: Kept, found: Found) -> bool:
     """Whether the plan would change anything."""
-    plan = view.body.retention.plan
-    before = () if plan is None else get_record(store, plan, SweepPlan).unnamed
-    new = {one.digest for one in found.unnamed} - {one.digest for one in before}
+    plan = survey.plan(view)
+    before = set[str]() if plan is None else {one.digest for one in plan.unnamed}
+    new = {one.digest for one in found.unnamed} - before
     return bool(found.objects or found.roots or kept.publications or kept.runs or new)
 
 
@@ -177,7 +177,7 @@ def _request(survey: Survey, view: GateView, kept: Kept, found: Found, owner: st
         dataset=body.dataset,
         gate_id=body.gate_id,
         after=body.sequence,
-        previous=_condemning(survey.store, view),
+        previous=_condemning(survey, view),
         objects=found.objects,
         unnamed=found.unnamed,
     )
@@ -192,13 +192,12 @@ def _request(survey: Survey, view: GateView, kept: Kept, found: Found, owner: st
     )
 
 
-def _condemning(store: Store, view: GateView) -> Descriptor | None:
+def _condemning(survey: Survey, view: GateView) -> Descriptor | None:
     """The newest plan that condemned anything: readers of the new one need not look at those between."""
-    plan = view.body.retention.plan
+    plan = survey.plan(view)
     if plan is None:
         return None
-    newest = get_record(store, plan, SweepPlan)
-    return plan if newest.objects else newest.previous
+    return view.body.retention.plan if plan.objects else plan.previous
 
 
 def _kept(survey: Survey, view: GateView, generations: int | None, abandon: frozenset[str]) -> Kept:

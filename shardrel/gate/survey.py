@@ -52,6 +52,8 @@ class Survey:
     _links: list[Link] = field(default_factory=list)
     _closures: dict[str, Named] = field(default_factory=dict)
     _commits: dict[Commit, Named] = field(default_factory=dict)
+    _installed: dict[tuple[str, int], Named] = field(default_factory=dict)
+    _plans: dict[str, SweepPlan] = field(default_factory=dict)
     _orphans: dict[str, "_Orphan | None"] = field(default_factory=dict)
 
     def history(self, view: GateView) -> Sequence[Link]:
@@ -100,13 +102,28 @@ class Survey:
             live |= _as_far_as_it_reads(functools.partial(snapshot_closure, self.store, snapshot))
         for name, run in view.body.runs.items():
             generation = 0 if run.head is None else run.head.generation + 1
-            live |= _as_far_as_it_reads(functools.partial(installed_closure, self.store, name, generation))
+            live |= self._begun(name, generation)
         return live
 
+    def plan(self, view: GateView) -> SweepPlan | None:
+        """The newest plan, which lists what was found without a name and let be."""
+        named = view.body.retention.plan
+        if named is None:
+            return None
+        if named.digest not in self._plans:
+            self._plans[named.digest] = get_record(self.store, named, SweepPlan)
+        return self._plans[named.digest]
+
     def _before(self, view: GateView) -> dict[str, Unnamed]:
-        """What the newest plan found without a name, and let be."""
-        plan = view.body.retention.plan
-        return {} if plan is None else {one.digest: one for one in get_record(self.store, plan, SweepPlan).unnamed}
+        plan = self.plan(view)
+        return {} if plan is None else {one.digest: one for one in plan.unnamed}
+
+    def _begun(self, run: str, generation: int) -> Named:
+        """What an attempt has written whose commit record is installed; looked at once, as it only spares others work."""
+        if (run, generation) not in self._installed:
+            closure = functools.partial(installed_closure, self.store, run, generation)
+            self._installed[run, generation] = _as_far_as_it_reads(closure)
+        return self._installed[run, generation]
 
     def _objects(self) -> frozenset[str]:
         """Digests of all objects, listed once and before anything else is read."""
