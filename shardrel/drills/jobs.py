@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -17,7 +18,7 @@ from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.drills.ranks import run_ranks
 from shardrel.drills.recording_store import RecordingStore
 from shardrel.drills.scratch import RECORDS, Scene, Scratch, records_table
-from shardrel.errors import ErrorCode, RunFailedError
+from shardrel.errors import ErrorCode, FormatError, RunFailedError
 from shardrel.gate import runs
 from shardrel.records.checkpoint import CheckpointManifest, CommitRecord
 from shardrel.records.run import RunRecord
@@ -111,10 +112,11 @@ class _Resolver:
     def exchange(self, message: bytes) -> list[bytes]:
         answers = self._group.exchange(message)
         if self._root is not None:
-            # The coordinator's first message is the run record, behind one byte that says it succeeded.
-            record = replace(json.decode(answers[0][1:], RunRecord), root=self._root)
-            answers[0] = answers[0][:1] + json.encode(record)
-            self._root = None
+            with suppress(FormatError):
+                # One message of the coordinator is the run record, behind one byte that says it succeeded.
+                record = replace(json.decode(answers[0][1:], RunRecord), root=self._root)
+                answers[0] = answers[0][:1] + json.encode(record)
+                self._root = None
         return answers
 
 
