@@ -2,7 +2,7 @@
 
 ASCII is folded by a table, and only what is not goes through Unicode. A text may be cut before any ASCII character:
 none of them composes with what stands before it. (With what follows it may: a letter with its accent, or = with a
-stroke through it.)
+stroke through it.) Where a text has none for long it is cut before another character that begins anew.
 """
 
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from verifier.boundaries import last_boundary
 from verifier.text import spaced
 
 Bytes = npt.NDArray[np.uint8]
@@ -41,8 +42,12 @@ def normal_blocks(values: Any) -> Iterator[Bytes]:
     """
     raw = _joined(values)
     before: Bytes | None = None
-    for start, stop in _cuts(raw):
-        block = _squeezed(np.frombuffer(_folded(bytes(raw[start:stop])), np.uint8))
+    word = b""
+    for start, stop, within in _cuts(raw):
+        folded = word + _folded(bytes(raw[start:stop]))
+        # A word that goes on in the next block waits for its end.
+        ended = max(folded.rfind(b" "), folded.rfind(b"\xff")) + 1 if within else len(folded)
+        word, block = folded[ended:], _squeezed(np.frombuffer(folded[:ended], np.uint8))
         if len(block):
             if before is not None:
                 yield _followed(before, int(block[0]))
@@ -105,19 +110,25 @@ def _joined(values: Any) -> memoryview:
     return memoryview(pc.binary_join(whole, pa.scalar(b"\xff", pa.large_binary()))[0].as_buffer())
 
 
-def _cuts(raw: memoryview) -> Iterator[tuple[int, int]]:
-    """Blocks that begin with an ASCII character which is no part of a word, or with a border."""
+def _cuts(raw: memoryview) -> Iterator[tuple[int, int, bool]]:
+    """Blocks, and whether the next one goes on inside of a word.
+
+    Any other begins with a border, or with an ASCII character that is no part of a word.
+    """
     start = 0
     while start < len(raw):
-        size = _BLOCK
-        while (stop := start + size) < len(raw) and (stop := _cut_before(raw, start, stop)) == start:
+        size, within = _BLOCK, False
+        while (stop := start + size) < len(raw):
+            stop, within = _cut_before(raw, start, stop)
+            if stop > start:
+                break
             size *= 2
         stop = min(stop, len(raw))
-        yield start, stop
+        yield start, stop, within
         start = stop
 
 
-def _cut_before(raw: memoryview, start: int, stop: int) -> int:
+def _cut_before(raw: memoryview, start: int, stop: int) -> tuple[int, bool]:
     """The last place behind ``start`` and before ``stop`` where a block may begin; ``start`` where there is none."""
     looked = _NEAR
     while True:
@@ -125,10 +136,14 @@ def _cut_before(raw: memoryview, start: int, stop: int) -> int:
         folded = bytes(raw[first:stop]).translate(_FOLD)
         at = max(folded.rfind(b" "), folded.rfind(b"\xff"))
         if at >= 0:
-            return first + at
+            return first + at, False
         if first == start + 1:
-            return start
+            break
         looked *= 8
+    # Such as a script that has its own punctuation, or none.
+    first = max(start + 1, stop - _NEAR)
+    place = last_boundary(bytes(raw[first:stop]))
+    return (start, False) if place is None else (first + place, True)
 
 
 def _folded(block: bytes) -> bytes:

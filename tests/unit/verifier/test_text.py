@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from shardrel.canonical import text as publisher_text
 from verifier import words
-from verifier.text import normalised, text_digest
+from verifier.boundaries import begins_anew
+from verifier.text import normalised, spaced, text_digest
 from verifier.text_digests import TextDigests
 from verifier.words import normal_blocks
 
@@ -50,6 +51,24 @@ def test_a_whole_column_is_normalised_as_its_texts_are_wherever_it_is_cut(texts:
         patch.setattr(words, "_NEAR", 1 + block // 8)
         rows = normal_rows(pa.array(texts, pa.string()))
     assert rows == b"\xff".join(normalised(text or "").encode() for text in texts)
+
+
+def test_a_text_without_any_ascii_is_folded_in_bounded_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(words, "_BLOCK", 64)
+    text = "漢字仮名交じり文。\ufdfa각각\u1112\u1161\u11ab́é\u0301ज्ञ\u09c7\u09be" * 50
+    blocks = [block.tobytes() for block in normal_blocks(pa.array([text, None, text]))]
+    assert b"".join(blocks) == b"\xff".join([normalised(text).encode(), b"", normalised(text).encode()])
+    assert max(map(len, blocks)) < 1000
+
+
+def test_what_begins_anew_folds_alone() -> None:
+    anew = [chr(code) for code in range(0x80, 0x30000) if not 0xD800 <= code < 0xE000 and begins_anew(chr(code))]
+    assert {"漢", "가", "é", "ß", "。", "\ufdfa"} <= set(anew)
+    assert not {"\u0301", "\u1161", "\u11a8", "\u09be", "\u0345", "\uff9e"} & set(anew)
+    for before in ("e", "\u1100", "\uac00", "\u09c7", "=", "\u0b47", "か"):
+        folded = normalised(before)
+        text = "".join(before + character for character in anew[::37])
+        assert spaced(text) == "".join(spaced(before) + spaced(character) for character in anew[::37]), folded
 
 
 @pytest.mark.parametrize("block", [1, 5, 9, 13, 1 << 20])
