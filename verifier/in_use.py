@@ -15,7 +15,8 @@ def roots_in_use(body: GateBody) -> dict[str, tuple[str, ...]]:
     for name, alias in sorted(body.aliases.items()):
         users.setdefault(alias.root, []).append(f"alias:{name}")
     for name, run in sorted(body.runs.items()):
-        users.setdefault(run.root, []).append(f"run:{name}")
+        for root in run.roots:
+            users.setdefault(root, []).append(f"run:{name}")
     return {root: tuple(names) for root, names in sorted(users.items()) if body.candidates[root].state != "INVALID"}
 
 

@@ -54,14 +54,14 @@ class Users:
 def known_roots(body: GateBody, past: Past) -> dict[str, str | None]:
     """Every root that state or history names, with its state; None for one that the gate has let go of."""
     found: dict[str, str | None] = {move.root: None for move in past.moves}
-    found |= {run.root: None for run in past.ended.values()}
+    found |= {root: None for run in past.ended.values() for root in run.roots}
     return dict(sorted((found | {root: one.state for root, one in body.candidates.items()}).items()))
 
 
 def users_of(body: GateBody, past: Past, roots: Collection[str]) -> Users:
     """Who uses any of these roots."""
-    runs = [UsingRun(run=name, state="open", root=run.root) for name, run in body.runs.items()]
-    runs += [UsingRun(run=name, state=run.outcome, root=run.root) for name, run in past.ended.items()]
+    runs = [UsingRun(run=name, state="open", root=root) for name, run in body.runs.items() for root in run.roots]
+    runs += [UsingRun(run=name, state=run.outcome, root=root) for name, run in past.ended.items() for root in run.roots]
     runs = sorted((run for run in runs if run.root in roots), key=lambda run: run.run)
     return Users(
         aliases=tuple(

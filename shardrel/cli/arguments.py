@@ -8,6 +8,12 @@ Root = Annotated[
     str, typer.Argument(metavar="ROOT", help="Digest of a root manifest, or a prefix that the gate knows.")
 ]
 Alias = Annotated[str, typer.Option("--alias", metavar="NAME", help="The alias.")]
+MixedAliases = Annotated[
+    list[str],
+    typer.Option(
+        "--alias", metavar="NAME[=WEIGHT]", help="The alias; several with weights, such as A=0.7 and B=0.3, for a mix."
+    ),
+]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
 Sources = Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, folders or globs.")]
 Workers = Annotated[int, typer.Option(min=1, max=256, help="Threads.")]

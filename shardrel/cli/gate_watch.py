@@ -103,7 +103,9 @@ class GateWatch:
 
 
 def _roots(body: GateBody) -> Iterable[str]:
-    return sorted({one.root for one in body.aliases.values()} | {one.root for one in body.runs.values()})
+    return sorted(
+        {one.root for one in body.aliases.values()} | {root for one in body.runs.values() for root in one.roots}
+    )
 
 
 def _newest(store: Store, view: GateView, root: str) -> Report | None:

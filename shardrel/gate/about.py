@@ -85,7 +85,7 @@ def about_root(store: Store, view: GateView, root: str) -> About:
         candidate=candidate,
         verdict=eligible(body, root, evidence, view.policy, ask_approvals=True),
         aliases={name: alias.generation for name, alias in sorted(body.aliases.items()) if alias.root == root},
-        runs=tuple(sorted(name for name, run in body.runs.items() if run.root == root)),
+        runs=tuple(sorted(name for name, run in body.runs.items() if root in run.roots)),
         said=tuple(sorted(_said(evidence, view.policy), key=lambda one: (one.when or "", one.kind, one.envelope))),
         permits=permits,
         history=tuple(_concerning(entries, root, permits)),

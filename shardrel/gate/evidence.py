@@ -4,6 +4,7 @@ An envelope that no key of the policy signed, or that says something we do not k
 may attach one. Nothing is ever refused because of what an envelope says; only its absence can refuse.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from shardrel.canonical import json
@@ -45,6 +46,18 @@ def gather(store: Store, root: str, policy: Policy) -> Evidence:
         if envelope is not None:
             evidence = _with(evidence, digest, envelope, root, policy)
     return evidence
+
+
+def gather_all(store: Store, roots: Iterable[str], policy: Policy) -> Evidence:
+    """What is said about several roots; every rule looks for what is about the root that it asks of."""
+    found = [gather(store, root, policy) for root in dict.fromkeys(roots)]
+    return replace(
+        found[0],
+        reports=tuple(seen for one in found for seen in one.reports),
+        approvals=tuple(seen for one in found for seen in one.approvals),
+        provenance=tuple(seen for one in found for seen in one.provenance),
+        evolutions=tuple(seen for one in found for seen in one.evolutions),
+    )
 
 
 def _with(evidence: Evidence, digest: str, envelope: bytes, root: str, policy: Policy) -> Evidence:

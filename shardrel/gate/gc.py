@@ -221,8 +221,8 @@ def _past_and_wanted(
 def _hits(store: Store, view: GateView, past: Past) -> frozenset[str]:
     """Of the roots that only a window or a checkpoint may pin, those with a tombstone hit."""
     body = view.body
-    used = {alias.root for alias in body.aliases.values()} | {run.root for run in body.runs.values()}
-    old = {move.root for move in past.moves} | {ended.root for ended in past.ended.values()}
+    used = {alias.root for alias in body.aliases.values()} | {root for run in body.runs.values() for root in run.roots}
+    old = {move.root for move in past.moves} | {root for ended in past.ended.values() for root in ended.roots}
     return frozenset(
         root
         for root in sorted((old - used) & body.candidates.keys())

@@ -1,7 +1,7 @@
 """What the history of a gate says that its state no longer does. Pure. Source: schemas/SPEC.md#retention."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from shardrel.records.transition import Admit, AdmitCheckpoint, EndRun, Retire, Rollback, Transition
@@ -30,12 +30,19 @@ class EndedRun:
 
     Attributes:
         given_up: Retention was told to let go of its last checkpoint.
+        others: Further roots, of a mix.
     """
 
     root: str
     outcome: Literal["finished", "cancelled"]
     last: LastCommit | None
     given_up: bool = False
+    others: tuple[str, ...] = ()
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """All roots that it was pinned to, each once."""
+        return tuple(dict.fromkeys((self.root, *self.others)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +78,12 @@ def past_of(history: Iterable[Transition]) -> Past:
                 progress[request.run] = made.sequence
             case EndRun() if effects.root is not None:
                 last = admitted.get(request.run, [None])[-1]
-                ended[request.run] = EndedRun(root=effects.root, outcome=request.outcome, last=last)
+                others = tuple(one.root for one in effects.inputs or ())
+                ended[request.run] = EndedRun(root=effects.root, outcome=request.outcome, last=last, others=others)
             case Retire():
                 given_up |= set(request.runs)
             case _:
                 pass
     for run in given_up & ended.keys():
-        known = ended[run]
-        ended[run] = EndedRun(root=known.root, outcome=known.outcome, last=known.last, given_up=True)
+        ended[run] = replace(ended[run], given_up=True)
     return Past(moves=moves, ended=ended, admitted=admitted, progress=progress)

@@ -120,11 +120,12 @@ def _open_commits(body: GateBody, past: Past) -> dict[Commit, tuple[str, ...]]:
 def _roots(body: GateBody, past: Past, wanted: Wanted) -> Mapping[str, tuple[str, ...]]:
     pins = [(alias.root, f"alias:{name}") for name, alias in sorted(body.aliases.items())]
     pins += _window(body, past, wanted)
-    pins += [(run.root, f"run:{name}") for name, run in sorted(body.runs.items())]
+    pins += [(root, f"run:{name}") for name, run in sorted(body.runs.items()) for root in run.roots]
     pins += [
-        (ended.root, f"checkpoint:{run}")
+        (root, f"checkpoint:{run}")
         for run, ended in sorted(past.ended.items())
-        if ended.last is not None and ended.root not in wanted.hits and _finished(past, run, wanted)
+        for root in ended.roots
+        if ended.last is not None and root not in wanted.hits and _finished(past, run, wanted)
     ]
     pins += [
         (root, "candidate:STAGED")

@@ -83,11 +83,13 @@ def _vouched(store: Store, view: GateView, run: str, found: RunRecord) -> RunRec
 def _as_started(view: GateView, run: str, state: Run) -> tuple[object, ...]:
     """What the state says of the start of an open run: its first permit has a name that follows from the rest."""
     permit = permit_name(view.body, "run", run, state.sequence)
-    return state.alias, state.root, state.generation, permit, state.tombstone_watermark, state.benchmark_fence
+    pinned = (state.alias, state.root, state.generation, state.inputs)
+    return *pinned, permit, state.tombstone_watermark, state.benchmark_fence
 
 
 def _said(found: RunRecord) -> tuple[object, ...]:
-    return found.alias, found.root, found.generation, found.permit, found.tombstone_watermark, found.benchmark_fence
+    pinned = (found.alias, found.root, found.generation, found.inputs)
+    return *pinned, found.permit, found.tombstone_watermark, found.benchmark_fence
 
 
 def _help(store: Store, view: GateView, run: str) -> RunRecord:
@@ -117,6 +119,6 @@ def _from_transition(done: Done) -> RunRecord:
         permit=effects.opened_permit,
         tombstone_watermark=effects.tombstone_watermark,
         benchmark_fence=effects.benchmark_fence,
-        inputs=None,
+        inputs=effects.inputs,
         transition=done.digest,
     )

@@ -74,4 +74,4 @@ def _verified(body: GateBody, root: str, evidence: Evidence, policy: Policy) -> 
 
 def _users(body: GateBody, root: str) -> Iterable[str]:
     yield from (f"alias:{name}" for name, alias in sorted(body.aliases.items()) if alias.root == root)
-    yield from (f"run:{name}" for name, run in sorted(body.runs.items()) if run.root == root)
+    yield from (f"run:{name}" for name, run in sorted(body.runs.items()) if root in run.roots)

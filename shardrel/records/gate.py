@@ -4,6 +4,7 @@ from typing import Literal
 
 from shardrel.records.descriptor import Descriptor
 from shardrel.records.fields import Count, DigestField, Name, Positive, ReasonCode, Record
+from shardrel.records.run import RunInput
 
 FenceKind = Literal["tombstones", "benchmarks"]
 
@@ -86,6 +87,7 @@ class Run(Record, frozen=True, kw_only=True):
     Attributes:
         sequence, tombstone_watermark, benchmark_fence: Of the gate when it started. With them the state vouches for
             all that the run's record says, and nobody has to read the history since.
+        inputs: The pinned releases of a mix, the first of which ``alias``, ``root`` and ``generation`` repeat.
     """
 
     alias: Name
@@ -97,6 +99,12 @@ class Run(Record, frozen=True, kw_only=True):
     sequence: Positive
     tombstone_watermark: Count = 0
     benchmark_fence: Count = 0
+    inputs: tuple[RunInput, ...] | None = None
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """All roots that it pins, each once."""
+        return (self.root,) if self.inputs is None else tuple(dict.fromkeys(one.root for one in self.inputs))
 
 
 class Publication(Record, frozen=True, kw_only=True):

@@ -6,6 +6,10 @@ import msgspec
 
 from shardrel.records.fields import Count, DigestField, Name, Positive, Record
 
+MILLIONTHS = 1_000_000
+
+Weight = Annotated[int, msgspec.Meta(ge=1, le=MILLIONTHS)]
+
 
 class RunInput(Record, frozen=True, kw_only=True):
     """One pinned release of a run; ``weight`` is its share in a mix, in millionths."""
@@ -13,7 +17,7 @@ class RunInput(Record, frozen=True, kw_only=True):
     alias: Name
     root: DigestField
     generation: Positive
-    weight: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+    weight: Weight
 
 
 class RunRecord(Record, tag_field="schema", tag="training.shard.run.v1", frozen=True, kw_only=True):

@@ -3,11 +3,14 @@
 Source: schemas/SPEC.md#transitions
 """
 
-from typing import Literal, Union
+from typing import Annotated, Literal, Union
+
+import msgspec
 
 from shardrel.records.descriptor import Descriptor
 from shardrel.records.fields import Count, DigestField, Name, Positive, ReasonCode, Record
 from shardrel.records.gate import FenceKind, Staged
+from shardrel.records.run import RunInput, Weight
 
 GateRole = Literal["publisher", "releaser", "governor", "runner"]
 
@@ -109,11 +112,23 @@ class Revoke(_Request, tag="revoke", frozen=True, kw_only=True):
     report: DigestField | None
 
 
+class MixedAlias(Record, frozen=True, kw_only=True):
+    """An alias of a mix; ``weight`` in millionths."""
+
+    alias: Name
+    weight: Weight
+
+
 class StartRun(_Request, tag="start-run", frozen=True, kw_only=True):
-    """Resolve the alias once and pin its root for the run's whole life."""
+    """Resolve the alias once and pin its root for the run's whole life.
+
+    Attributes:
+        inputs: Null for a run on the one alias; else all aliases of a mix, ``alias`` being the first.
+    """
 
     run: Name
     alias: Name
+    inputs: Annotated[tuple[MixedAlias, ...], msgspec.Meta(min_length=1, max_length=255)] | None = None
 
 
 class RenewRun(_Request, tag="renew-run", frozen=True, kw_only=True):
@@ -202,6 +217,7 @@ class Effects(Record, frozen=True, kw_only=True):
     Attributes:
         root, tombstone_watermark, benchmark_fence: What an opened permit is bound to, so that the answer
             of an operation and the record of a run can be made from the transition alone.
+        inputs: The pinned releases of a run on a mix; null for any other.
     """
 
     generation: Positive | None = None
@@ -210,6 +226,7 @@ class Effects(Record, frozen=True, kw_only=True):
     tombstone_watermark: Count | None = None
     benchmark_fence: Count | None = None
     closed_permits: tuple[str, ...] = ()
+    inputs: tuple[RunInput, ...] | None = None
 
 
 class Transition(Record, tag_field="schema", tag="training.shard.transition.v1", frozen=True, kw_only=True):

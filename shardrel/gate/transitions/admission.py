@@ -51,7 +51,8 @@ def revoke(body: GateBody, request: Revoke, evidence: Evidence, policy: Policy, 
     invalid = replace(known, state="INVALID", sequence=body.sequence, reason=request.reason)
     marked = replace(body, candidates={**body.candidates, request.root: invalid})
     reason = Closed(by="revoke", watermark=None, sequence=body.sequence)
-    marked, closed = close_permits(marked, lambda permit: permit.root == request.root, reason)
+    mixed = frozenset(run.permit for run in body.runs.values() if request.root in run.roots)
+    marked, closed = close_permits(marked, lambda name, permit: permit.root == request.root or name in mixed, reason)
     rests = (request.report,) if request.report is not None else ()
     return Accept(body=marked, effects=Effects(closed_permits=closed), role=role, attestations=rests)
 

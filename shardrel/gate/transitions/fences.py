@@ -27,7 +27,7 @@ def advance(
         Fence(watermark=request.last, log=request.log, staged=request.keep),
     )
     reason = Closed(by=request.fence, watermark=request.last, sequence=body.sequence)
-    moved, closed = close_permits(moved, lambda _: True, reason)
+    moved, closed = close_permits(moved, lambda *_: True, reason)
     return Accept(body=moved, effects=Effects(closed_permits=closed), role=role)
 
 

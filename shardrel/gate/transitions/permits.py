@@ -48,9 +48,11 @@ def open_permit(body: GateBody, kind: Kind, subject: str, root: str, generation:
     return replace(body, permits={**kept, name: permit}), effects
 
 
-def close_permits(body: GateBody, wanted: Callable[[Permit], bool], reason: Closed) -> tuple[GateBody, tuple[str, ...]]:
+def close_permits(
+    body: GateBody, wanted: Callable[[str, Permit], bool], reason: Closed
+) -> tuple[GateBody, tuple[str, ...]]:
     """Close the wanted permits; their runs stay, and keep the reason."""
-    closed = tuple(sorted(name for name, permit in body.permits.items() if wanted(permit)))
+    closed = tuple(sorted(name for name, permit in body.permits.items() if wanted(name, permit)))
     gone = frozenset(closed)
     runs = {
         run: replace(state, permit=None, closed=reason) if state.permit in gone else state

@@ -58,7 +58,7 @@ def _without(body: GateBody, roots: tuple[str, ...]) -> dict[str, Candidate]:
 def _pinned(body: GateBody, request: Retire) -> str | None:
     """The first pin that stands against the request."""
     used = {alias.root: f"alias:{name}" for name, alias in body.aliases.items()}
-    used |= {run.root: f"run:{name}" for name, run in body.runs.items()}
+    used |= {root: f"run:{name}" for name, run in body.runs.items() for root in run.roots}
     for root in request.roots:
         if root in used:
             return used[root]
