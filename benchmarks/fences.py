@@ -75,12 +75,12 @@ def measure_fences(*, quick: bool) -> Iterator[tuple[str, object]]:
     first, last = MEMBERS
     for what, of in seconds.items():
         yield f"fences.{what}.growth", round(of[last] / of[first], 2)
-    for what, (few, many) in {
-        "tombstones": ("tombstones-few", "tombstones-many"),
-        "shingles": ("shingles-few", "shingles-many"),
-        "affected": ("affected-1", "affected-20"),
-    }.items():
-        yield f"fences.{what}.growth-with-entries", round(seconds[many][last] / seconds[few][last], 2)
+    for what, few, many in (
+        ("tombstones.growth-with-entries", "tombstones-few", "tombstones-many"),
+        ("shingles.growth-with-entries", "shingles-few", "shingles-many"),
+        ("affected.growth-with-releases", "affected-1", "affected-20"),
+    ):
+        yield f"fences.{what}", round(seconds[many][last] / seconds[few][last], 2)
 
 
 def _measured(site: Site, count: int) -> Iterator[tuple[str, dict[str, object]]]:
