@@ -53,10 +53,13 @@ def test_the_verdict_stands_where_the_governors_key_cannot_be_used(shardrel: Com
     assert (failed["verdict"], failed["revocation"]["error"]["code"]) == ("FAILED", "trust.key-file")
 
 
-def test_the_verdict_stands_where_the_folder_of_keys_cannot_be_written(shardrel: Command, root: str) -> None:
+def test_a_failed_verdict_revokes_also_where_the_folder_of_keys_cannot_be_written(shardrel: Command, root: str) -> None:
     (KEYS / "operations").rmdir()
     (KEYS / "operations").write_text("in the way")
     damage(shardrel, root)
     failed = shardrel("verify", root, status=1)
-    assert (failed["verdict"], failed["revocation"]["state"]) == ("FAILED", None)
-    assert failed["revocation"]["error"]["code"] == "input.invalid"
+    assert (failed["verdict"], failed["revocation"]["state"]) == ("FAILED", "INVALID")
+    assert shardrel.code("fence", "tombstones", "t.jsonl", status=2) == "input.no-such-file"
+    Path("t.jsonl").write_text('{"sequence": 1, "sampleId": "nobody"}\n')
+    assert shardrel.code("fence", "tombstones", "t.jsonl", status=2) == "input.invalid"
+    assert shardrel("fence", "tombstones", "t.jsonl", "--operation-id", "mine")["watermark"] == 1
