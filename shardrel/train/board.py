@@ -17,6 +17,9 @@ T = TypeVar("T")
 GRACE_S = 5.0
 """What is granted on top of a time-out: for a request that only reads, and for ranks that are about to end."""
 
+HANGS = "hangs"
+"""Why ``within`` gave up: no answer at all."""
+
 _GONE = ErrorCode.RUN_RANK_FAILED
 _GO = b"go"
 _SAID = b"+"
@@ -41,7 +44,11 @@ class _Abort(Record, frozen=True, kw_only=True):
 
 
 class Board:
-    """Where the ranks of one job leave messages for each other."""
+    """Where the ranks of one job leave messages for each other.
+
+    Attributes:
+        host_is_gone: Nothing can be asked of the store any more, by torch neither.
+    """
 
     def __init__(self, store: Rendezvous, rank: int, world_size: int, timeout_s: float) -> None:
         self.rank = rank
@@ -50,7 +57,7 @@ class Board:
         self._timeout = timeout_s
         self._round = 0
         self._missing: tuple[int, ...] = ()
-        self._host_is_gone = False
+        self.host_is_gone = False
 
     def exchange(self, message: bytes) -> list[bytes]:
         """Give one message, get those of all ranks.
@@ -85,7 +92,7 @@ class Board:
             linger: Wait a little until the others have left too, since the store may live in this process, and an
                 agent that sees one rank end ends the others.
         """
-        if self._host_is_gone:
+        if self.host_is_gone:
             return
         others = [rank for rank in range(self.world_size) if rank not in self._missing and rank != self.rank]
 
@@ -105,7 +112,7 @@ class Board:
         try:
             return within(lambda: self._meet(message), self._timeout + GRACE_S)
         except UnavailableError as err:
-            self._host_is_gone = True
+            self.host_is_gone = True
             raise host_gone() from err
 
     def _meet(self, message: bytes) -> list[bytes]:
@@ -171,7 +178,7 @@ def within(action: Callable[[], T], seconds: float) -> T:
     thread.join(seconds)
     done = outcome[0] if outcome else None
     if not outcome or isinstance(done, RuntimeError):
-        reason = "hangs" if not outcome else "is gone"
+        reason = HANGS if not outcome else "gone"
         raise UnavailableError(ErrorCode.STORE_UNAVAILABLE, "the rendezvous store does not answer", reason=reason)
     if isinstance(done, BaseException):
         raise done

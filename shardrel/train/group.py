@@ -13,9 +13,9 @@ import torch
 import torch.distributed as dist
 
 from shardrel.checkpoint.group import Group, SoloGroup
-from shardrel.errors import ErrorCode, RunFailedError
+from shardrel.errors import ErrorCode, RunFailedError, UnavailableError
 from shardrel.train.assembly import assemble, environment_seat, environment_store
-from shardrel.train.board import Board, Rendezvous
+from shardrel.train.board import GRACE_S, HANGS, Board, Rendezvous, host_gone, within
 
 
 class TorchGroup:
@@ -78,12 +78,13 @@ def connect(*, backend: str = "gloo", timeout_s: float = 300.0) -> Iterator[Grou
         raise
     finally:
         group.board.leave(linger=linger)
-        if ours and dist.is_initialized():
+        # Its end asks the store once more, and would wait for ever for one that hangs.
+        if ours and dist.is_initialized() and not group.board.host_is_gone:
             dist.destroy_process_group()
 
 
 def _begin_torch(group: TorchGroup, store: Rendezvous, backend: str, timeout_s: float) -> None:
-    try:
+    def begin() -> None:
         dist.init_process_group(
             backend,
             store=_prefixed("torch", store),
@@ -91,7 +92,12 @@ def _begin_torch(group: TorchGroup, store: Rendezvous, backend: str, timeout_s: 
             world_size=group.world_size,
             timeout=datetime.timedelta(seconds=timeout_s),
         )
-    except RuntimeError as err:
+
+    try:
+        within(begin, timeout_s + GRACE_S)
+    except UnavailableError as err:
+        if err.context["reason"] == HANGS:
+            raise host_gone() from err
         raise group.board.lost() from err
 
 
