@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 # FileCryptoMetaData: AES_GCM_V1, eight bytes that no other file has, a prefix to be supplied; no key metadata.
 _BEFORE, _AFTER, _UNIQUE = b"\x1c\x1c\x28\x08", b"\x11\x00\x00\x00", 8
-_FOOTER, _DATA_HEADER, _DICTIONARY_HEADER = b"\x00", b"\x04", b"\x05"
+_FOOTER, _DATA, _DICTIONARY, _DATA_HEADER, _DICTIONARY_HEADER = b"\x00", b"\x02", b"\x03", b"\x04", b"\x05"
 _LENGTH = 4
 _MAX_ORDINAL = (1 << 15) - 1
 _LEAST = _LENGTH + NONCE_BYTES + TAG_BYTES
@@ -94,7 +94,7 @@ class OpenedFooter:
     modules: _Modules
 
     def headers(self, group: int, column: int, *, dictionary: bool) -> pages.HeaderReader:
-        """Reads the page headers of one column chunk in their order.
+        """Reads the page headers of one column chunk in their order, and verifies the pages' tags.
 
         Args:
             group: Ordinal of the row group.
@@ -105,13 +105,15 @@ class OpenedFooter:
 
         def read(data: memoryview, at: int, end: int, before: int) -> tuple[dict[int, Any], int]:
             if dictionary and before == 0:
-                place = _DICTIONARY_HEADER + ordinals
+                kinds, place = (_DICTIONARY_HEADER, _DICTIONARY), ordinals
             else:
-                place = _DATA_HEADER + ordinals + _ordinal(before - dictionary)
-            plain, after = self.modules.read(data, at, end, place)
+                kinds, place = (_DATA_HEADER, _DATA), ordinals + _ordinal(before - dictionary)
+            plain, after = self.modules.read(data, at, end, kinds[0] + place)
             header = pages.read_header(plain)
             if header.get(3) != _end(data, after, end) - after:
                 raise pages.BrokenPagesError("a page has another size than its header says")
+            # Its tag alone: what it holds is decoded by pyarrow, once every bound is known to be kept.
+            self.modules.read(data, after, end, kinds[1] + place)
             return header, after
 
         return read

@@ -74,11 +74,12 @@ def modules(data: bytes) -> list[tuple[int, int]]:
     return found
 
 
-def test_modules_that_change_places_are_noticed(scan: Scan) -> None:
-    """Two page headers of one file, under one key and of one length: each is bound to its place."""
+@pytest.mark.parametrize("kind", [0, 1], ids=["headers", "pages"])
+def test_modules_that_change_places_are_noticed(scan: Scan, kind: int) -> None:
+    """Two page headers, or two pages, of one file, under one key and of one length: each is bound to its place."""
     data = bytearray(stored(scan))
-    headers = modules(bytes(data))[::2]
-    pairs = [(one, two) for one in headers for two in headers if one < two and one[1] - one[0] == two[1] - two[0]]
+    alike = modules(bytes(data))[kind::2]
+    pairs = [(one, two) for one in alike for two in alike if one < two and one[1] - one[0] == two[1] - two[0]]
     assert pairs
     for (a, b), (c, d) in pairs:
         changed_places = bytearray(data)
