@@ -39,7 +39,7 @@ def check(results: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_some_points_of_every_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    results = crash(tmp_path / "story", 31, 11)
+    results = crash(tmp_path / "story", 27, 11)
     check(results, capsys)
     assert sum(result["tried"] for result in results) >= len(KILLED)
 
