@@ -4,6 +4,7 @@ The only module that asks KMS about data keys. Source: schemas/SPEC.md#encryptio
 """
 
 import logging
+import os
 import re
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -17,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError, ShardrelError, UnavailableError
 from shardrel.trust.key_encryption import fingerprint_of
 
-_ARN = re.compile(r"arn:aws[a-z-]*:kms:([a-z0-9-]+):[0-9]{12}:key/[A-Za-z0-9-]{1,128}")
+_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,128}")
 _CONFIG = Config(connect_timeout=10, read_timeout=30, retries={"total_max_attempts": 4, "mode": "standard"})
 # The service's words for "not made by this key, for this context".
 _REFUSED = frozenset(("InvalidCiphertextException", "IncorrectKeyException"))
@@ -42,7 +43,16 @@ class KmsKey:
 
     arn: str
     version: str | None
-    client: Any = field(repr=False)
+    _clients: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def client(self) -> Any:
+        """The client of this process: a forked one would share its connections with its parent."""
+        process = os.getpid()
+        if process not in self._clients:
+            region = self.arn.split(":")[3]
+            self._clients[process] = boto3.session.Session().client("kms", region_name=region, config=_CONFIG)
+        return self._clients[process]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process asks the KMS by a client of its own."""
@@ -110,9 +120,8 @@ def kms_key(arn: str, version: str | None) -> KmsKey:
     Raises:
         InvalidInputError: ``input.key`` when it is no ARN of a key; an alias may come to mean another one.
     """
-    found = _ARN.fullmatch(arn)
-    if found is None:
+    if not _ARN.fullmatch(arn):
         raise InvalidInputError(
             ErrorCode.INPUT_KEY, "a KMS key is named by its ARN: arn:aws:kms:REGION:ACCOUNT:key/ID (no alias)"
         )
-    return KmsKey(arn=arn, version=version, client=boto3.client("kms", region_name=found[1], config=_CONFIG))
+    return KmsKey(arn=arn, version=version)

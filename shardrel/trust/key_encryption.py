@@ -4,7 +4,6 @@ Key material lives in ``KeyEncryption`` adapters and in ``DataKey`` alone; neith
 no error names it. Source: schemas/SPEC.md#encryption
 """
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -205,7 +204,7 @@ class Unlocked:
 
     def __init__(self, keys: Sequence[KeyEncryption] = ()) -> None:
         self._keys = tuple(keys)
-        self._lock = threading.Lock()
+        # No lock: a process that is forked while one is held would wait for it for ever. Two threads may ask twice.
         self._known: dict[tuple[Place, str], DataKey] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -220,10 +219,7 @@ class Unlocked:
     def data_key(self, declared: Declares, record: ShardKey | None, place: Place) -> DataKey:
         """As ``unlock``."""
         at = (place, f"{declared.key_fingerprint} {record}")
-        with self._lock:
-            known = self._known.get(at)
+        known = self._known.get(at)
         if known is None:
-            known = unlock(declared, self._keys, record, place)
-            with self._lock:
-                self._known[at] = known
+            known = self._known[at] = unlock(declared, self._keys, record, place)
         return known

@@ -159,3 +159,11 @@ def test_key_bytes_show_in_no_repr_and_no_error(tmp_path: Path) -> None:
     with pytest.raises(ShardrelError) as caught:
         load_key_file(path)
     assert caught.value.code == ErrorCode.INPUT_KEY
+
+
+def test_every_process_has_a_client_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = cast("KmsKey", open_key("awskms:arn:aws:kms:eu-west-1:123456789012:key/0"))
+    before = key.client
+    assert key.client is before
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    assert key.client is not before
