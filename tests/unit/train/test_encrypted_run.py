@@ -10,9 +10,11 @@ from shardrel.data import ledger
 from shardrel.data.cache import ShardCache
 from shardrel.drills.ranks import run_ranks
 from shardrel.errors import ErrorCode
+from shardrel.store.local import LocalStore
 from shardrel.store.memory import MemoryStore
 from shardrel.train.admission import join
 from shardrel.train.keys import VARIABLE
+from shardrel.train.loader import loader
 from shardrel.train.pin import PinnedRun, TrainPlan
 from shardrel.train.session import steps
 from shardrel.trust.key_encryption import KeyEncryption, Unlocked
@@ -80,3 +82,20 @@ def test_a_wrong_key_ends_every_rank_before_step_0(tmp_path: Path) -> None:
     world = training_world(MemoryStore(), tmp_path, encrypt=a_key())
     found = failures(join_on(world, tmp_path, 3, [a_key()]))
     assert [failure.code for failure in found] == [ErrorCode.ENCRYPTION_KEY] * 3
+
+
+def test_a_worker_process_reads_with_the_key_of_its_rank(tmp_path: Path) -> None:
+    key = a_key()
+    world = training_world(LocalStore(tmp_path / "store"), tmp_path, encrypt=key)
+    [pin] = all_good(join_on(world, tmp_path, 1, [key]))
+
+    def part(group: Group) -> list[list[str]]:
+        cache = ShardCache(tmp_path / "cache", world.store)
+        begin = ledger.genesis(pin.root)
+        own = itertools.islice(steps(group, cache, pin, begin), 3)
+        worker = loader(group, cache, pin, begin, workers=1, steps=3)
+        return [[text for batch in some for text in batch.table.column("text").to_pylist()] for some in (own, worker)]
+
+    [[by_the_rank, by_its_worker]] = all_good(run_ranks(1, part))
+    assert by_the_rank == by_its_worker
+    assert len(by_the_rank) == 21
