@@ -51,6 +51,11 @@ class MixedOrder:
     inputs: tuple[MixInput, ...]
     seed: int
 
+    @property
+    def epoch_samples(self) -> int:
+        """Samples of one epoch of every input."""
+        return sum(one.order.epoch_samples for one in self.inputs)
+
 
 RunOrder = SampleOrder | MixedOrder
 

@@ -3,6 +3,7 @@
 The alias is not read here, nor anywhere in a run: the run record names the root, the gate the permit.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -10,22 +11,18 @@ from shardrel.canonical import json
 from shardrel.checkpoint.commits import read_run, require_permit
 from shardrel.checkpoint.group import Group, on_coordinator, together
 from shardrel.data.cache import ShardCache
-from shardrel.data.encryption import ReleaseLocks
-from shardrel.data.order import ORDER_FUNCTION, SampleOrder, check_order
-from shardrel.data.plan import duty, effective_split, split_records
-from shardrel.data.shards import count_split, select_fields, shard_descriptor
+from shardrel.data.order import ORDER_FUNCTION
+from shardrel.data.plan import duty
+from shardrel.data.shards import count_split, shard_descriptor
 from shardrel.digest import digest_of
 from shardrel.errors import ErrorCode, IntegrityError, RunFailedError
 from shardrel.gate.run_records import record_of
 from shardrel.gate.view import read_gate
-from shardrel.records.release import Release
 from shardrel.records.run import RunRecord
-from shardrel.records.schema import RecordSchema
-from shardrel.store.objects import get_by_digest, get_record
 from shardrel.store.port import Store
 from shardrel.train.agreement import Disagreed, RankReport, VerifiedShard, agree
 from shardrel.train.hello import hello, judge_hellos
-from shardrel.train.keys import environment_keys
+from shardrel.train.inputs import AllShards, PinnedInput, entries_of, order_of, read_inputs, split_of
 from shardrel.train.pin import PinnedRun, TrainPlan
 from shardrel.train.watch import TimedGroup, Watch, stopwatch
 from shardrel.trust.key_encryption import Unlocked
@@ -33,10 +30,8 @@ from shardrel.trust.key_encryption import Unlocked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Verified:
-    release: Release
-    schema: RecordSchema
+    inputs: tuple[PinnedInput, ...]
     report: RankReport
-    unlocked: Unlocked
 
 
 def join(
@@ -90,18 +85,17 @@ def join(
 
         reports = [json.decode(answer, RankReport) for answer in together(group, verify)]
         mine = verified[0]
-        total = split_records(mine.release, effective_split(mine.release, plan.split))
-        sizes = _accept(agree(reports, record.run_id, record.root, mine.release, total)).sizes
-        order = check_order(SampleOrder(sizes=sizes, seed=plan.seed, block_shards=plan.block_shards))
+        total = sum(one.split_records(plan.split) for one in mine.inputs)
+        sizes = _accept(agree(reports, record.run_id, record.root, _all_shards(mine.inputs), total)).sizes
+        mixed = record.inputs is not None
+        order = order_of(mine.inputs, sizes, mixed=mixed, seed=plan.seed, block_shards=plan.block_shards)
     shards = mine.report.shards
     watch.pinned(group.rank, len(shards), sum(shard.samples for shard in shards), elapsed())
     return PinnedRun(
         record=record,
-        release=mine.release,
-        schema=mine.schema,
+        inputs=mine.inputs,
         plan=plan,
         order=order,
-        unlocked=mine.unlocked,
         watch=watch,
     )
 
@@ -150,33 +144,32 @@ def _verify(duty_of: _Duty, given: Unlocked | None) -> _Verified:
         raise IntegrityError(
             ErrorCode.RUN_ROOT_DISAGREEMENT, "a rank was told another root than the run's", root=record.root
         )
-    release = json.decode(get_by_digest(store, record.root), Release)
-    if release.dataset != record.dataset:
-        raise IntegrityError(ErrorCode.ROOT_DATASET, "the root is one of another dataset", root=record.root)
-    split = effective_split(release, plan.split)
-    duty_of.watch.resolved(release, record.root, duty_of.cache, split_records(release, split))
-    unlocked = given or (Unlocked() if release.encryption is None else environment_keys())
-    unlocked.check(release.encryption)
-    locks = ReleaseLocks(release=release, unlocked=unlocked)
-    schema = get_record(store, release.objects.record_schema, RecordSchema)
-    select_fields(schema, plan.columns)
+    inputs = tuple(read_inputs(store, record, plan.columns, given))
+    split = split_of(inputs, plan.split)
+    for one in reversed(inputs):
+        duty_of.watch.resolved(one.release, one.root, duty_of.cache, one.split_records(plan.split))
+    entries = entries_of(inputs)
     shards = []
-    for number in duty(len(release.shards), duty_of.group.rank, duty_of.group.world_size):
-        shard = release.shards[number]
+    for number in duty(len(entries), duty_of.group.rank, duty_of.group.world_size):
+        shard, locks = entries[number].shard, entries[number].locks
         data = duty_of.cache.read(shard_descriptor(shard))
-        samples = count_split(data, shard, split, locks.of(shard))
+        samples = count_split(data, shard, split, None if locks is None else locks.of(shard))
         shards.append(VerifiedShard(number=number, digest=digest_of(data), samples=samples))
     report = RankReport(
         run_id=record.run_id,
-        root=digest_of(json.encode(release)),
+        root=digest_of(json.encode(inputs[0].release)),
         format=ORDER_FUNCTION,
-        settings=_settings(plan),
+        settings=_settings(plan, [digest_of(json.encode(one.release)) for one in inputs[1:]]),
         shards=tuple(shards),
     )
-    return _Verified(release=release, schema=schema, report=report, unlocked=unlocked)
+    return _Verified(inputs=inputs, report=report)
 
 
-def _settings(plan: TrainPlan) -> str:
-    return digest_of(
-        json.encode([list(plan.columns), plan.global_batch, plan.seed, plan.block_shards, plan.split, plan.on_closed])
-    )
+def _all_shards(inputs: Sequence[PinnedInput]) -> AllShards:
+    return AllShards(shards=tuple(shard for one in inputs for shard in one.release.shards))
+
+
+def _settings(plan: TrainPlan, more: Sequence[str] = ()) -> str:
+    """Digest of what all are told alike, and of the further roots that they read."""
+    told = [list(plan.columns), plan.global_batch, plan.seed, plan.block_shards, plan.split, plan.on_closed]
+    return digest_of(json.encode([*told, *more]))

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from shardrel.data.plan import duty
 from shardrel.errors import ErrorCode
 from shardrel.records.fields import Count, DigestField, Name, Record
-from shardrel.records.release import Release
+from shardrel.records.release import Shard
 
 
 class VerifiedShard(Record, frozen=True, kw_only=True):
@@ -32,6 +33,15 @@ class RankReport(Record, frozen=True, kw_only=True):
     shards: tuple[VerifiedShard, ...]
 
 
+class Sharded(Protocol):
+    """Whatever has shards in order of their numbers."""
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        """All of them."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
     """Every rank has one root, and together they verified every shard; samples of the split by shard number."""
@@ -49,7 +59,7 @@ class Disagreed:
 
 
 def agree(
-    reports: Sequence[RankReport], run_id: str, root: str, release: Release, split_records: int
+    reports: Sequence[RankReport], run_id: str, root: str, release: Sharded, split_records: int
 ) -> Agreed | Disagreed:
     """Judge the reports of all ranks, in order of the ranks.
 
@@ -57,7 +67,7 @@ def agree(
         reports: One of every rank.
         run_id: What the coordinator sent out.
         root: What the coordinator sent out.
-        release: The root manifest of that digest.
+        release: The root manifest of that digest, or the shards of all inputs of a mix.
         split_records: Records of the split as the manifest declares them.
     """
     other = tuple(rank for rank, report in enumerate(reports) if (report.run_id, report.root) != (run_id, root))
@@ -70,7 +80,7 @@ def agree(
     return _coverage(reports, release, split_records)
 
 
-def _coverage(reports: Sequence[RankReport], release: Release, split_records: int) -> Agreed | Disagreed:
+def _coverage(reports: Sequence[RankReport], release: Sharded, split_records: int) -> Agreed | Disagreed:
     sizes = [0] * len(release.shards)
     guilty = []
     for rank, report in enumerate(reports):

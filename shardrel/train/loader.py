@@ -5,25 +5,21 @@ from collections.abc import Callable
 from shardrel.checkpoint.group import Group
 from shardrel.data.cache import ShardCache
 from shardrel.data.dataset import StepDataset, StepLoader, StepSource
-from shardrel.data.decoded import ShardEntry
-from shardrel.data.encryption import ReleaseLocks
-from shardrel.data.plan import effective_split
-from shardrel.data.shards import select_fields
 from shardrel.records.checkpoint import Cut
+from shardrel.train.inputs import entries_of, fields_of, split_of
 from shardrel.train.pin import PinnedRun
 
 
 def source_of(pin: PinnedRun) -> StepSource:
     """What the run's steps are made of."""
-    totals = pin.release.totals
-    locks = None if pin.release.encryption is None else ReleaseLocks(release=pin.release, unlocked=pin.unlocked)
+    totals = [one.release.totals for one in pin.inputs]
     return StepSource(
-        entries=tuple(ShardEntry(shard=shard, schema=pin.schema, locks=locks) for shard in pin.release.shards),
-        fields=select_fields(pin.schema, pin.plan.columns),
-        split=effective_split(pin.release, pin.plan.split),
+        entries=entries_of(pin.inputs),
+        fields=fields_of(pin.inputs, pin.plan.columns),
+        split=split_of(pin.inputs, pin.plan.split),
         order=pin.order,
         global_batch=pin.plan.global_batch,
-        row_bytes=totals.logical_bytes // totals.records,
+        row_bytes=sum(one.logical_bytes for one in totals) // sum(one.records for one in totals),
     )
 
 

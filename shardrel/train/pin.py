@@ -3,13 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from shardrel.data.order import ORDER_FUNCTION, SampleOrder
+from shardrel.data.mix import RunOrder
+from shardrel.data.order import ORDER_FUNCTION
+from shardrel.digest import Digest
 from shardrel.records.checkpoint import OrderParameters
 from shardrel.records.release import Release
 from shardrel.records.run import RunRecord
-from shardrel.records.schema import RecordSchema
+from shardrel.train.inputs import PinnedInput, identity
 from shardrel.train.watch import Watch
-from shardrel.trust.key_encryption import Unlocked
 
 ClosedPolicy = Literal["stop", "renew", "go-on"]
 """What a job does once the run's permit is closed. Its root stays in any case.
@@ -45,22 +46,30 @@ class PinnedRun:
     """A run whose root all ranks verified and agreed on. It holds for the job's whole life.
 
     Attributes:
-        unlocked: Keys of an encrypted release, in memory.
+        inputs: The release, or those of a mix in the order of the run record.
         watch: Where the job shows how it goes.
     """
 
     record: RunRecord
-    release: Release
-    schema: RecordSchema
+    inputs: tuple[PinnedInput, ...]
     plan: TrainPlan
-    order: SampleOrder
-    unlocked: Unlocked = field(default_factory=Unlocked, repr=False, compare=False)
+    order: RunOrder
     watch: Watch = field(default_factory=Watch, repr=False, compare=False)
 
     @property
     def root(self) -> str:
         """Digest of the root manifest."""
         return self.record.root
+
+    @property
+    def release(self) -> Release:
+        """The root manifest; the first one of a mix."""
+        return self.inputs[0].release
+
+    @property
+    def identity(self) -> Digest:
+        """What the ledger begins with."""
+        return identity(self.record)
 
     @property
     def parameters(self) -> OrderParameters:

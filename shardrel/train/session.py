@@ -11,17 +11,12 @@ from shardrel.checkpoint.load import load
 from shardrel.checkpoint.manifest import Expected
 from shardrel.checkpoint.save import Saved, save
 from shardrel.data import ledger
-from shardrel.data.batches import Seat, StepBatch, batches
+from shardrel.data.batches import StepBatch
 from shardrel.data.cache import ShardCache
-from shardrel.data.decoded import DecodedCache, ShardEntry
-from shardrel.data.encryption import ReleaseLocks
-from shardrel.data.mix import open_shards
-from shardrel.data.plan import effective_split
-from shardrel.data.reader import ShardReader
-from shardrel.data.shards import select_fields
 from shardrel.records.checkpoint import Cut
 from shardrel.store.port import Store
 from shardrel.train.life import NotSaved, saved_or_policy
+from shardrel.train.loader import dataset
 from shardrel.train.pin import PinnedRun
 from shardrel.train.watch import TimedGroup, Watch, stopwatch
 from shardrel.trust.signer import Signer
@@ -84,7 +79,7 @@ def resume(group: Group, store: Store, pin: PinnedRun, parts: Mapping[str, Part]
             group, store, dataset=pin.record.dataset, expected=expected, required=tuple(parts), signer=signer
         )
     if restored is None:
-        return Resumed(cut=ledger.genesis(pin.root), generation=None, world_size=None, helped=False, passed_over=())
+        return Resumed(cut=ledger.genesis(pin.identity), generation=None, world_size=None, helped=False, passed_over=())
     for name, part in parts.items():
         part.load_state_dict(restored.state[name])
     pin.watch.say("resumed", generation=restored.generation, step=restored.cut.step, savedBy=restored.world_size)
@@ -102,24 +97,7 @@ def steps(group: Group, cache: ShardCache, pin: PinnedRun, cut: Cut) -> Iterator
 
     Ranks: all.
     """
-    totals = pin.release.totals
-    locks = None if pin.release.encryption is None else ReleaseLocks(release=pin.release, unlocked=pin.unlocked)
-    reader = ShardReader(
-        DecodedCache(cache),
-        [ShardEntry(shard=shard, schema=pin.schema, locks=locks) for shard in pin.release.shards],
-        select_fields(pin.schema, pin.plan.columns),
-        effective_split(pin.release, pin.plan.split),
-        keep=open_shards(pin.order),
-    )
-    given = batches(
-        reader,
-        pin.order,
-        cut,
-        global_batch=pin.plan.global_batch,
-        seat=Seat(rank=group.rank, world_size=group.world_size),
-        row_bytes=totals.logical_bytes // totals.records,
-    )
-    return _watched(given, pin.watch)
+    return _watched(iter(dataset(group, cache, pin, cut)), pin.watch)
 
 
 def checkpoint(

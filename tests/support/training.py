@@ -49,14 +49,14 @@ class TrainingWorld:
         return Call(signers=[self.signer], recorded_at=NOW, operation_id=None, pending=None)
 
 
-def texts_table(count: int) -> pa.Table:
+def texts_table(count: int, first: int = 0) -> pa.Table:
     """Records of two splits: a text that holds its own number, and a number."""
     return pa.table(
         {
-            "id": [f"s{n:05d}" for n in range(count)],
-            "split": ["test" if n % 5 == 0 else "train" for n in range(count)],
-            "text": [f"{n:05d}:" + "abcdefghij"[n % 10] * (n % 40) for n in range(count)],
-            "number": pa.array(range(count), pa.int64()),
+            "id": [f"s{n:05d}" for n in range(first, first + count)],
+            "split": ["test" if n % 5 == 0 else "train" for n in range(first, first + count)],
+            "text": [f"{n:05d}:" + "abcdefghij"[n % 10] * (n % 40) for n in range(first, first + count)],
+            "number": pa.array(range(first, first + count), pa.int64()),
         }
     )
 
@@ -77,7 +77,7 @@ def training_world(
     publishing.init()
     snapshot = publishing.snapshot(source, columns=COLUMNS, token_column=None)
     root = publishing.publish(snapshot, source, options=PublishOptions(shards=shards, encrypt=encrypt)).root
-    _attest(publishing, root)
+    attest_root(publishing, root)
     call = Call(signers=[publishing.keys["admin"]], recorded_at=NOW, operation_id=None, pending=None)
     admit.admit(store, publishing.dataset, root, "prod", call)
     runs.start(store, publishing.dataset, "prod", call, run_id=run)
@@ -87,7 +87,34 @@ def training_world(
     )
 
 
-def _attest(publishing: Publishing, root: str) -> None:
+def move_alias(world: TrainingWorld, folder: Path, *, records: int = 30) -> frozenset[str]:
+    """Point ``prod`` to another release; the digests of all objects that are this one's alone."""
+    source = folder / "others.parquet"
+    pq.write_table(texts_table(records).set_column(3, "number", pa.array(range(1, records + 1), pa.int64())), source)
+    publishing = Publishing(store=world.store, keys=world.keys, dataset=world.dataset)
+    snapshot = publishing.snapshot(source, columns=COLUMNS, token_column=None)
+    root = publishing.publish(snapshot, source, options=PublishOptions(shards=3)).root
+    attest_root(publishing, root)
+    admit.admit(world.store, world.dataset, root, "prod", world.call())
+    release = publishing.release(root)
+    theirs = {root, *(shard.digest for shard in release.shards), release.objects.snapshot.digest}
+    return frozenset(theirs - {shard.digest for shard in world.release.shards})
+
+
+def another_release(world: TrainingWorld, folder: Path, alias: str, *, records: int, first: int, shards: int) -> str:
+    """Publish other records of the same shape and admit them under another alias."""
+    source = folder / f"{alias}.parquet"
+    pq.write_table(texts_table(records, first), source)
+    publishing = Publishing(store=world.store, keys=world.keys, dataset=world.dataset)
+    snapshot = publishing.snapshot(source, columns=COLUMNS, token_column=None)
+    root = publishing.publish(snapshot, source, options=PublishOptions(shards=shards)).root
+    attest_root(publishing, root)
+    admit.admit(world.store, world.dataset, root, alias, world.call())
+    return root
+
+
+def attest_root(publishing: Publishing, root: str) -> None:
+    """A verifier's report and an approval."""
     store, keys = publishing.store, publishing.keys
     body = read_gate(store, publishing.dataset).body
     report = statement(root, REPORT_PREDICATE, a_report(body, root), "root")
