@@ -3,11 +3,10 @@
 python -m benchmarks.loader_own FOLDER KIND ours|bare rows|batch BATCH SECONDS [warm|cold]
 """
 
-import itertools
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +110,12 @@ def bare(data: Published, shape: str, batch: int) -> Iterator[int]:
         yield len(picked)
 
 
+def endless(epoch: Callable[[], Iterator[int]]) -> Iterator[int]:
+    """One epoch after the other."""
+    while True:
+        yield from epoch()
+
+
 def _whole_order(order: SampleOrder) -> Iterator[Any]:
     for start in range(0, order.epoch_samples, 1 << 16):
         count = min(1 << 16, order.epoch_samples - start)
@@ -138,8 +143,8 @@ if __name__ == "__main__":
         return ours(data, shape, size, state == "cold") if side == "ours" else bare(data, shape, size)
 
     if state == "cold":
-        print(json.dumps(measured(epoch(), seconds)))
+        print(json.dumps(measured(epoch(), seconds, from_first=False)))
     else:
         # One epoch to warm up, in which the process checks every shard; then epochs that open every shard anew.
         sum(epoch())
-        print(json.dumps(measured(itertools.chain.from_iterable(epoch() for _ in itertools.count()), seconds)))
+        print(json.dumps(measured(endless(epoch), seconds, from_first=True)))
