@@ -13,6 +13,7 @@ import pyarrow as pa
 from shardrel.data.columns import Column, Ints, StoredColumn, Taken, gather, pick, stored_column
 from shardrel.data.decoded import DecodedShard
 from shardrel.data.forms import form_of, stored_type
+from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records.schema import Field
 
 WIDE = 4096
@@ -94,6 +95,21 @@ class GatheredRows:
         of = self._views[name]
         slots, rows = self._slots[low:high].tolist(), self._rows[low:high].tolist()
         return [of[slot](row) for slot, row in zip(slots, rows, strict=True)]
+
+    def lengths(self, name: str) -> Ints:
+        """Elements of every sample's list; nothing is gathered.
+
+        Raises:
+            InvalidInputError: ``input.column-type``: a null, or no lists of numbers, strings or binaries.
+        """
+        stored = self._stored(self.names.index(name))
+        out = np.zeros(len(self._rows), np.int64)
+        for slot, at in _groups(self._slots):
+            column = stored[slot]
+            if column.starts is None or (column.valid is not None and not column.valid[self._rows[at]].all()):
+                raise InvalidInputError(ErrorCode.INPUT_COLUMN_TYPE, "only lists without nulls are packed", column=name)
+            out[at] = column.spans(self._rows[at])[1] // column.form.width
+        return out
 
     def _stored(self, place: int) -> list[StoredColumn]:
         return [shard.columns[place] for shard in self._shards]

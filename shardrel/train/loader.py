@@ -1,10 +1,15 @@
 """The steps of a pinned run as a dataset or a loader of torch. Source: schemas/SPEC.md#runs, #sample-order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from shardrel.checkpoint.group import Group
+from shardrel.data.batches import Seat
 from shardrel.data.cache import ShardCache
 from shardrel.data.dataset import StepDataset, StepLoader, StepSource
+from shardrel.data.decoded import DecodedCache
+from shardrel.data.mix import open_shards
+from shardrel.data.packing import PackedBatch, PackPlan, packed_batches
+from shardrel.data.reader import ShardReader
 from shardrel.records.checkpoint import Cut
 from shardrel.train.inputs import entries_of, fields_of, split_of
 from shardrel.train.pin import PinnedRun
@@ -36,6 +41,26 @@ def dataset(
     Ranks: all; every rank gets every step.
     """
     return StepDataset(source_of(pin), cache, cut, rank=group.rank, world_size=group.world_size, steps=steps)
+
+
+def packed(group: Group, cache: ShardCache, pin: PinnedRun, cut: Cut, plan: PackPlan) -> Iterator[PackedBatch]:
+    """The run's steps from a cut on, several samples packed into one row; the plan's global batch counts for nothing.
+
+    Args:
+        group: All ranks.
+        cache: Of this host.
+        pin: What ``join`` gave.
+        cut: What was consumed before.
+        plan: The same on every rank and at every resume.
+
+    Ranks: all; every rank gets every step.
+    """
+    source = source_of(pin)
+    reader = ShardReader(
+        DecodedCache(cache), source.entries, source.fields, source.split, keep=open_shards(source.order)
+    )
+    seat = Seat(rank=group.rank, world_size=group.world_size)
+    return packed_batches(reader, source.order, cut, plan=plan, seat=seat)
 
 
 def loader(
