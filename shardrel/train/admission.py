@@ -24,6 +24,7 @@ from shardrel.train.agreement import Disagreed, RankReport, VerifiedShard, agree
 from shardrel.train.hello import hello, judge_hellos
 from shardrel.train.inputs import AllShards, PinnedInput, entries_of, order_of, read_inputs, split_of
 from shardrel.train.pin import PinnedRun, TrainPlan
+from shardrel.train.surroundings import environment_watch, told_root
 from shardrel.train.watch import TimedGroup, Watch, stopwatch
 from shardrel.trust.key_encryption import Unlocked
 
@@ -59,9 +60,10 @@ def join(
         dataset: The gate.
         run: The run's id.
         plan: The same on every rank.
-        root: What this rank was told that the run's root is, by a job's description; None: it was not told.
+        root: What this rank was told that the run's root is; None: what SHARDREL_ROOT says, if it does.
         unlocked: Keys of an encrypted release; None: those that SHARDREL_ENCRYPTION_KEY names on this rank.
-        watch: Shows how it goes, here and in everything that is done with what is pinned.
+        watch: Shows how it goes, here and in everything that is done with what is pinned; None: where SHARDREL_WATCH
+            and SHARDREL_EVENTS say.
 
     Raises:
         RunFailedError: On every rank alike, with the guilty ranks: ``run.version-disagreement``,
@@ -70,7 +72,8 @@ def join(
 
     Ranks: all.
     """
-    watch = watch or Watch()
+    watch = watch or environment_watch()
+    root = root or told_root()
     elapsed = stopwatch()
     watch.begins(group, run)
     group = TimedGroup(group, watch)

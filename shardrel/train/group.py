@@ -16,6 +16,7 @@ from shardrel.checkpoint.group import Group, SoloGroup
 from shardrel.errors import ErrorCode, RunFailedError, UnavailableError
 from shardrel.train.assembly import assemble, environment_seat, environment_store
 from shardrel.train.board import GRACE_S, HANGS, Board, Rendezvous, host_gone, within
+from shardrel.train.surroundings import environment_watch
 
 
 class TorchGroup:
@@ -57,6 +58,7 @@ def connect(*, backend: str = "gloo", timeout_s: float = 300.0) -> Iterator[Grou
     Ranks: all.
     Effects: initialises torch.distributed unless the script did; then it also ends it.
     """
+    environment_watch()  # a probe gets its answer while ranks are waited for
     seat = environment_seat()
     if seat is None:
         yield SoloGroup()

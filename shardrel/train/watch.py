@@ -38,6 +38,7 @@ class Watch:
         self._run = ""
         self._ready = False
         self._code: str | None = None
+        self._forever: object = None
 
     @property
     def root(self) -> str:
@@ -118,6 +119,12 @@ class Watch:
         pages = {"/readyz": readiness(self.ready), "/metrics": metrics(exposition(self.figures))}
         with endpoint(host, port, pages) as bound:
             yield bound
+
+    def serve_on(self, host: str, port: int) -> None:
+        """As ``served``, for the rest of the process's life."""
+        forever = self.served(host, port)
+        forever.__enter__()
+        self._forever = forever  # its end would end the endpoint
 
 
 class TimedGroup:

@@ -1,0 +1,167 @@
+"""What a rank shows: ready only once its root is pinned and verified; figures by root; events without content."""
+
+import io
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from shardrel.checkpoint.group import Group, SoloGroup
+from shardrel.data import ledger
+from shardrel.data.cache import ShardCache
+from shardrel.digest import raw_digest
+from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
+from shardrel.drills.ranks import run_ranks
+from shardrel.errors import ErrorCode, InvalidInputError, RunFailedError
+from shardrel.store.layout import object_key
+from shardrel.store.memory import MemoryStore
+from shardrel.train.admission import join
+from shardrel.train.pin import PinnedRun, TrainPlan
+from shardrel.train.session import steps
+from shardrel.train.watch import Watch
+from shardrel.watch.events import Events
+from shardrel.watch.figures import JOB, METRICS, Figures
+from tests.support.training import TrainingWorld, training_world
+
+PLAN = TrainPlan(columns=("text",), global_batch=8)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> TrainingWorld:
+    return training_world(MemoryStore(), tmp_path, records=40)
+
+
+def pinned(world: TrainingWorld, folder: Path, watch: Watch) -> PinnedRun:
+    cache = ShardCache(folder / "cache", world.store)
+    return join(SoloGroup(), world.store, cache, dataset=world.dataset, run=world.run, plan=PLAN, watch=watch)
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as err:
+        return err.code, err.read().decode()
+
+
+def test_ready_means_that_the_root_is_pinned_and_verified(world: TrainingWorld, tmp_path: Path) -> None:
+    watch = Watch()
+    with watch.served("127.0.0.1", 0) as port:
+        assert get(port, "/readyz")[0] == 503
+        world.store.read(object_key(world.root), max_bytes=1 << 20)  # type: ignore[arg-type]  # reaching it is not enough
+        watch.begins(SoloGroup(), world.run)
+        watch.resolved(world.release, world.root, ShardCache(tmp_path / "other", world.store), 40)
+        assert get(port, "/readyz")[0] == 503
+        pinned(world, tmp_path, watch)
+        status, text = get(port, "/readyz")
+        assert (status, json.loads(text)) == (200, {"ready": True, "root": world.root, "run": world.run})
+        watch.failed(RunFailedError(ErrorCode.RUN_RANK_FAILED, "gone", ranks=["1"]))
+        status, text = get(port, "/readyz")
+        assert (status, json.loads(text)["code"]) == (503, ErrorCode.RUN_RANK_FAILED)
+
+
+def test_figures_of_a_job_carry_the_root_and_are_read_by_prometheus(world: TrainingWorld, tmp_path: Path) -> None:
+    watch = Watch()
+    pin = pinned(world, tmp_path, watch)
+    given = steps(SoloGroup(), ShardCache(tmp_path / "cache", world.store), pin, ledger.genesis(pin.root))
+    for _ in range(3):
+        next(given)
+    with watch.served("127.0.0.1", 0) as port:
+        families = list(text_string_to_metric_families(get(port, "/metrics")[1]))
+    samples = {sample.name: sample for family in families for sample in family.samples if sample.labels["root"]}
+    assert {sample.labels["root"] for sample in samples.values()} == {world.root}
+    totals = world.release.totals
+    assert {name: samples[name].value for name in samples if "seconds" not in name} == {
+        "shardrel_run_info": 1,
+        "shardrel_ready": 1,
+        "shardrel_release_shards": 5,
+        "shardrel_release_members": 40,
+        "shardrel_verified_shards_total": 5,
+        "shardrel_verified_members_total": 40,
+        "shardrel_cache_corrupt_total": 0,
+        "shardrel_fetched_bytes_total": totals.stored_bytes,
+        "shardrel_decompression_ratio": totals.logical_bytes / totals.stored_bytes,
+        "shardrel_permit_open": 1,
+        "shardrel_steps_total": 3,
+        "shardrel_samples_total": 24,
+        "shardrel_barriers_total": 1,
+    }
+    assert samples["shardrel_data_stall_seconds_total"].value > 0
+    assert {family.type for family in families} == {"counter", "gauge"}
+    assert samples.keys() <= {metric.name for metric in JOB}
+
+
+def test_a_corrupt_cache_entry_a_bad_digest_and_a_mismatch_are_counted(world: TrainingWorld, tmp_path: Path) -> None:
+    watch = Watch()
+    pinned(world, tmp_path, watch)
+    name = raw_digest(world.release.shards[2].digest).hex()
+    (tmp_path / "cache" / "sha256" / name[:2] / name).write_bytes(b"other")
+    pinned(world, tmp_path, watch)
+    assert watch.figures.get("shardrel_cache_corrupt_total", root=world.root) == 1
+
+    store = FaultyStore(
+        world.store,
+        [Rule(operation="read", prefix=object_key(world.release.shards[0].digest), fault=Fault.FLIPPED, times=None)],
+    )
+    with pytest.raises(RunFailedError):
+        join(
+            SoloGroup(), store, ShardCache(tmp_path / "new", store), dataset=world.dataset, run=world.run, plan=PLAN,
+            watch=watch,
+        )  # fmt: skip
+    code = ErrorCode.STORAGE_DIGEST.value
+    assert watch.figures.get("shardrel_digest_failures_total", root=world.root, code=code) == 1
+    assert watch.figures.get("shardrel_ready", root=world.root) == 0
+
+    watches = [Watch(), Watch()]
+
+    def part(group: Group) -> PinnedRun:
+        cache = ShardCache(tmp_path / f"cache-{group.rank}", world.store)
+        told = world.root if group.rank else "sha256:" + "0" * 64
+        return join(
+            group, world.store, cache, dataset=world.dataset, run=world.run, plan=PLAN, root=told,
+            watch=watches[group.rank],
+        )  # fmt: skip
+
+    run_ranks(2, part)
+    assert watches[1].figures.get("shardrel_root_mismatches_total", root=world.root) == 1
+    assert watches[1].figures.get("shardrel_barrier_wait_seconds_total", root="") > 0
+
+
+def test_events_are_json_lines_of_digests_and_codes(world: TrainingWorld, tmp_path: Path) -> None:
+    out = io.StringIO()
+    watch = Watch(out)
+    pin = pinned(world, tmp_path, watch)
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [line["event"] for line in lines] == ["joining", "pinned"]
+    assert (lines[1]["root"], lines[1]["run"], lines[1]["rank"]) == (pin.root, world.run, 0)
+
+
+def test_an_event_never_shows_free_text() -> None:
+    out = io.StringIO()
+    Events(out).say(
+        "odd", a="two words", b='quote"', c="line\nend", d=["fine-1", "not fine"], e="é", f="x" * 300, g=1.5
+    )
+    line = json.loads(out.getvalue())
+    assert [line[name] for name in "abcdefg"] == ["withheld"] * 3 + [
+        ["fine-1", "withheld"],
+        "withheld",
+        "withheld",
+        1.5,
+    ]
+
+
+def test_an_unknown_figure_or_a_forgotten_label_is_a_mistake() -> None:
+    with pytest.raises(KeyError):
+        Figures().add("shardrel_other")
+    with pytest.raises(KeyError):
+        Figures().add("shardrel_failures_total", root="")
+    assert all(name.endswith("_total") == (metric.kind == "counter") for name, metric in METRICS.items())
+
+
+def test_an_address_that_is_taken_is_refused() -> None:
+    with Watch().served("127.0.0.1", 0) as port, pytest.raises(InvalidInputError) as err:
+        Watch().served("127.0.0.1", port).__enter__()
+    assert err.value.code == ErrorCode.INPUT_INVALID
