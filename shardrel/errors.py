@@ -20,7 +20,7 @@ and may change. A message or a context never holds sample content or key materia
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Self
+from typing import Any, Self
 
 
 class ErrorCode(StrEnum):
@@ -234,6 +234,18 @@ class ShardrelError(Exception):
         self.code = code
         self.message = message
         self.context = context
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Itself again on another rank: torch moves what a rank raised between ranks in its own way."""
+        return _again, (type(self), self.code, self.message, dict(self.context), self.exit_status)
+
+
+def _again(
+    kind: type[ShardrelError], code: ErrorCode, message: str, context: dict[str, Any], exit_status: int
+) -> ShardrelError:
+    made = kind(code, message, **context)
+    made.exit_status = exit_status
+    return made
 
 
 class InvalidInputError(ShardrelError, ValueError):

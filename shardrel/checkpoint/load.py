@@ -1,24 +1,25 @@
 """Restore the newest complete checkpoint of a run at any world size. Source: schemas/SPEC.md#checkpoints."""
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from shardrel.canonical import json
+from shardrel.checkpoint.attempts import needed
 from shardrel.checkpoint.group import Group, on_coordinator, together
 from shardrel.checkpoint.manifest import Expected
+from shardrel.checkpoint.objects import ObjectReader
 from shardrel.checkpoint.preflight import read_manifest, region_of
-from shardrel.checkpoint.recovery import Selected, recover
+from shardrel.checkpoint.recovery import NONE_REFUSED, Selected, recover
 from shardrel.checkpoint.state_tree import unflatten
 from shardrel.checkpoint.tensors import assemble
-from shardrel.errors import ErrorCode, NotFoundError, RefusedError
+from shardrel.errors import ErrorCode, NotFoundError
 from shardrel.records.checkpoint import CheckpointManifest, CommitRecord, Cut, Region
 from shardrel.records.descriptor import Descriptor
 from shardrel.records.fields import Count, Record
-from shardrel.store.objects import get
 from shardrel.store.port import Store
 from shardrel.trust.signer import Signer
 
@@ -67,6 +68,7 @@ def load(
     expected: Expected,
     required: tuple[str, ...],
     signer: Signer | None,
+    replicas: Sequence[Store] = (),
 ) -> Restored | None:
     """Restore the newest complete checkpoint of a run, the same one on every rank.
 
@@ -80,6 +82,7 @@ def load(
         expected: What the checkpoint must be of.
         required: Names that the caller's state has; all must be in the checkpoint.
         signer: A key of the runner's role; needed on the coordinator.
+        replicas: Stores that are asked for what is absent or damaged in the run's own.
 
     Returns:
         Null when the run has no checkpoint yet.
@@ -89,14 +92,16 @@ def load(
 
     Ranks: all.
     """
-    choice = json.decode(on_coordinator(group, lambda: _choose(store, dataset, expected, signer)), Choice)
+    choice = json.decode(
+        on_coordinator(group, lambda: choose(store, dataset, expected, signer, replicas=replicas)), Choice
+    )
     commit = choice.commit
     if commit is None:
         return None
     states: list[dict[str, Any]] = []
 
     def restore() -> bytes:
-        states.append(_restore(store, read_manifest(store, commit), required))
+        states.append(_restore(ObjectReader(store, replicas), read_manifest(store, commit), required))
         return b""
 
     together(group, restore)
@@ -110,10 +115,24 @@ def load(
     )
 
 
-def _choose(store: Store, dataset: str, expected: Expected, signer: Signer | None) -> bytes:
-    if signer is None:
-        raise RefusedError(ErrorCode.TRUST_ROLE, "the coordinator needs a key of the runner's role")
-    return json.encode(_choice(recover(store, dataset, expected, signer)))
+def choose(
+    store: Store,
+    dataset: str,
+    expected: Expected,
+    signer: Signer | None,
+    refused: Mapping[int, ErrorCode] = NONE_REFUSED,
+    *,
+    replicas: Sequence[Store] = (),
+    every_byte: bool = True,
+) -> bytes:
+    """A ``Choice``, encoded for all ranks; see ``recovery.recover``.
+
+    Ranks: the coordinator.
+    """
+    selected = recover(
+        store, dataset, expected, needed(signer), replicas=replicas, refused=refused, every_byte=every_byte
+    )
+    return json.encode(_choice(selected))
 
 
 def _choice(selected: Selected | None) -> Choice:
@@ -123,25 +142,25 @@ def _choice(selected: Selected | None) -> Choice:
     return Choice(commit=selected.installed.record, helped=selected.helped, passed_over=passed)
 
 
-def _restore(store: Store, manifest: CheckpointManifest, required: tuple[str, ...]) -> dict[str, Any]:
+def _restore(objects: ObjectReader, manifest: CheckpointManifest, required: tuple[str, ...]) -> dict[str, Any]:
     for name in required:
         if name not in manifest.state:
             raise NotFoundError(ErrorCode.CHECKPOINT_MISSING, "the checkpoint lacks a part of the state", name=name)
-    objects = _Objects(store)
-    tensors: Mapping[str, torch.Tensor] = {entry.name: assemble(entry, objects.region) for entry in manifest.tensors}
+    recent = _Recent(objects)
+    tensors: Mapping[str, torch.Tensor] = {entry.name: assemble(entry, recent.region) for entry in manifest.tensors}
     return unflatten(manifest.state, tensors)
 
 
-class _Objects:
+class _Recent:
     """The last few objects read, since neighbours in a manifest often share one."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, objects: ObjectReader) -> None:
+        self._objects = objects
         self._kept: OrderedDict[Descriptor, bytes] = OrderedDict()
 
-    def region(self, region: Region) -> bytes:
+    def region(self, region: Region) -> bytes | memoryview:
         if region.object not in self._kept:
-            self._kept[region.object] = get(self._store, region.object)
+            self._kept[region.object] = self._objects.read(region.object)
             while len(self._kept) > _KEEP_OBJECTS:
                 self._kept.popitem(last=False)
         return region_of(self._kept[region.object], region)

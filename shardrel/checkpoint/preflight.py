@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from shardrel.canonical import json
 from shardrel.checkpoint.manifest import Expected, Problem, judge
+from shardrel.checkpoint.objects import ObjectReader
 from shardrel.digest import digest_of
 from shardrel.errors import ErrorCode, FormatError, IntegrityError, NotFoundError, RefusedError
 from shardrel.records.checkpoint import CheckpointManifest, CommitRecord, Region
 from shardrel.records.descriptor import Descriptor
 from shardrel.store.layout import commit_key
-from shardrel.store.objects import get, get_record
+from shardrel.store.objects import get_record
 from shardrel.store.port import Store
 
 
@@ -64,29 +65,37 @@ def read_manifest(store: Store, commit: CommitRecord) -> CheckpointManifest:
         raise _refusal(_problem(err, "manifest"), commit.generation) from err
 
 
-def object_problems(store: Store, manifest: CheckpointManifest) -> list[Problem]:
+def object_problems(objects: ObjectReader, manifest: CheckpointManifest) -> list[Problem]:
     """Objects that are absent, and bytes that are not what their regions say; one object in memory at a time."""
     by_object: dict[Descriptor, list[Region]] = {}
     for entry in manifest.tensors:
         for region in entry.regions:
             by_object.setdefault(region.object, []).append(region)
-    return [problem for descriptor, regions in by_object.items() for problem in _object(store, descriptor, regions)]
+    return [problem for descriptor, regions in by_object.items() for problem in _object(objects, descriptor, regions)]
 
 
-def preflight(store: Store, commit: CommitRecord, expected: Expected) -> CheckpointManifest:
+def preflight(
+    objects: ObjectReader, commit: CommitRecord, expected: Expected, *, every_byte: bool = True
+) -> CheckpointManifest:
     """All checks of one generation.
+
+    Args:
+        objects: Where its objects are read.
+        commit: Its commit record.
+        expected: What it must be of.
+        every_byte: Read and hash all objects too; whoever leaves it to the readers of the objects says no.
 
     Raises:
         FormatError, RefusedError: With the code of the first problem; its context counts them and names the subject.
     """
-    manifest = read_manifest(store, commit)
-    problems = judge(manifest, commit, expected) or object_problems(store, manifest)
+    manifest = read_manifest(objects.store, commit)
+    problems = judge(manifest, commit, expected) or (object_problems(objects, manifest) if every_byte else [])
     if problems:
         raise _refusal(problems[0], commit.generation, len(problems))
     return manifest
 
 
-def region_of(data: bytes, region: Region) -> bytes:
+def region_of(data: bytes, region: Region) -> bytes | memoryview:
     """The bytes of a region inside of its object, checked.
 
     Args:
@@ -98,15 +107,15 @@ def region_of(data: bytes, region: Region) -> bytes:
     """
     if region.digest == region.object.digest and region.length == len(data):
         return data  # the region is the object, which was just hashed
-    part = data[region.start : region.start + region.length]
+    part = memoryview(data)[region.start : region.start + region.length]
     if digest_of(part) != region.digest:
         raise IntegrityError(ErrorCode.CHECKPOINT_BYTES, "bytes of a tensor have another digest than the manifest says")
     return part
 
 
-def _object(store: Store, descriptor: Descriptor, regions: list[Region]) -> Iterator[Problem]:
+def _object(objects: ObjectReader, descriptor: Descriptor, regions: list[Region]) -> Iterator[Problem]:
     try:
-        data = get(store, descriptor)
+        data = objects.read(descriptor)
         for region in regions:
             region_of(data, region)
     except (NotFoundError, IntegrityError) as err:

@@ -3,11 +3,14 @@
 The gate's head and commit records by name decide; nothing is listed, and no alias is read.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from shardrel.canonical import json
 from shardrel.checkpoint.commits import RunState, help_installed, read_run
 from shardrel.checkpoint.manifest import Expected
+from shardrel.checkpoint.objects import ObjectReader
 from shardrel.checkpoint.preflight import Installed, decode_commit, preflight
 from shardrel.digest import digest_of
 from shardrel.errors import ErrorCode, RefusedError
@@ -29,6 +32,9 @@ PASSED_OVER = frozenset(
         ErrorCode.CHECKPOINT_CUT,
     }
 )
+
+
+NONE_REFUSED: Mapping[int, ErrorCode] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +60,29 @@ class Selected:
     passed_over: tuple[PassedOver, ...]
 
 
-def recover(store: Store, dataset: str, expected: Expected, signer: Signer) -> Selected | None:
+def recover(
+    store: Store,
+    dataset: str,
+    expected: Expected,
+    signer: Signer,
+    *,
+    replicas: Sequence[Store] = (),
+    refused: Mapping[int, ErrorCode] = NONE_REFUSED,
+    every_byte: bool = True,
+) -> Selected | None:
     """Select the newest complete generation of a run; null when the run has no checkpoint.
 
     1. Read the run in the gate. 2. Probe head + 1 by name and help it. 3. From the head, preflight; pass over what is
     lost or damaged.
+
+    Args:
+        store: Where the run's objects are.
+        dataset: The gate of the run.
+        expected: What the checkpoint must be of.
+        signer: A key of the runner's role.
+        replicas: Stores that are asked for what is absent or damaged in the run's own.
+        refused: Generations that somebody found to be lost or damaged, and why.
+        every_byte: Whether preflight reads all objects.
 
     Raises:
         RefusedError, FormatError: The head's code when no generation can be restored.
@@ -70,10 +94,28 @@ def recover(store: Store, dataset: str, expected: Expected, signer: Signer) -> S
     helped = help_installed(store, dataset, run, signer)
     if helped is not None:
         run = helped
-    return _newest(store, dataset, run, expected, helped is not None)
+    look = _Look(expected=expected, objects=ObjectReader(store, replicas), refused=refused, every_byte=every_byte)
+    return _newest(store, dataset, run, look, helped is not None)
 
 
-def _newest(store: Store, dataset: str, run: RunState, expected: Expected, helped: bool) -> Selected | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    expected: Expected
+    objects: ObjectReader
+    refused: Mapping[int, ErrorCode]
+    every_byte: bool
+
+    def at(self, installed: Installed) -> CheckpointManifest:
+        """The manifest of a sound generation."""
+        generation = installed.record.generation
+        if generation in self.refused:
+            raise RefusedError(
+                self.refused[generation], "a generation was found to be lost or damaged", generation=generation
+            )
+        return preflight(self.objects, installed.record, self.expected, every_byte=self.every_byte)
+
+
+def _newest(store: Store, dataset: str, run: RunState, look: _Look, helped: bool) -> Selected | None:
     if run.head is None:
         return None
     passed: list[PassedOver] = []
@@ -83,7 +125,7 @@ def _newest(store: Store, dataset: str, run: RunState, expected: Expected, helpe
     while digest is not None:
         try:
             installed = read_admitted(store, run.run_id, generation, digest)
-            manifest = preflight(store, installed.record, expected)
+            manifest = look.at(installed)
             return Selected(installed=installed, manifest=manifest, helped=helped, passed_over=tuple(passed))
         except RefusedError as err:
             if err.code not in PASSED_OVER:

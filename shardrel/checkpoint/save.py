@@ -1,33 +1,21 @@
 """Save a checkpoint that exists only when committed. Source: schemas/SPEC.md#checkpoints."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from shardrel.canonical import json
-from shardrel.checkpoint.commits import (
-    RunState,
-    admit,
-    check_untouched,
-    help_installed,
-    install,
-    read_run,
-    require_permit,
-)
+from shardrel.checkpoint.attempts import Attempt, Committed, begin, commit, manifest_of, needed
+from shardrel.checkpoint.coverage import Box
 from shardrel.checkpoint.cut import Captured, Mixed, agree
 from shardrel.checkpoint.group import Group, on_coordinator, together
-from shardrel.checkpoint.manifest import Expected, judge, tensor_entries
-from shardrel.checkpoint.ownership import Owned, owned_regions, pack
-from shardrel.checkpoint.tensors import CapturedState, region_bytes, replica_digest, take_apart
-from shardrel.clock import fresh_id
-from shardrel.digest import digest_of
-from shardrel.errors import ErrorCode, RefusedError, RunFailedError
-from shardrel.gate.view import read_gate
-from shardrel.records.checkpoint import CheckpointManifest, CommitRecord, Cut, OrderParameters, Region
-from shardrel.records.descriptor import TENSOR_BYTES
+from shardrel.checkpoint.manifest import tensor_entries
+from shardrel.checkpoint.ownership import Owned, owned_regions
+from shardrel.checkpoint.tensors import CapturedState, elements_of, replica_digest, take_apart
+from shardrel.checkpoint.writing import Piece, Stamp, write_pieces
+from shardrel.errors import ErrorCode, RunFailedError
+from shardrel.records.checkpoint import Cut, OrderParameters, Region
 from shardrel.records.fields import Count, DigestField, Name, Record
-from shardrel.store.objects import put, put_record
 from shardrel.store.port import Store
 from shardrel.trust.signer import Signer
 
@@ -39,20 +27,6 @@ class Saved:
     generation: int
     commit: str
     step: int
-
-
-class Attempt(Record, frozen=True, kw_only=True):
-    """What the coordinator hands out: one identity for all ranks' writes."""
-
-    run: Name
-    root: DigestField
-    attempt: Name
-    generation: Count
-    parent: DigestField | None
-    permit: str
-    tombstone_watermark: Count
-    benchmark_fence: Count
-    boundary: Count
 
 
 class Stored(Record, frozen=True, kw_only=True):
@@ -69,13 +43,6 @@ class RankReport(Record, frozen=True, kw_only=True):
     cut: Cut
     replica: DigestField
     stored: tuple[Stored, ...]
-
-
-class Committed(Record, frozen=True, kw_only=True):
-    """What the coordinator tells once the gate has admitted it."""
-
-    generation: Count
-    commit: DigestField
 
 
 def save(
@@ -112,7 +79,7 @@ def save(
     Effects: objects, then manifest, then commit record, then the gate's head. A crash leaves objects that nothing
     names, or a commit record that recovery helps.
     """
-    attempt = json.decode(on_coordinator(group, lambda: _begin(store, dataset, run, signer)), Attempt)
+    attempt = json.decode(on_coordinator(group, lambda: json.encode(begin(store, dataset, run, signer))), Attempt)
     captured: list[CapturedState] = []
 
     def write() -> bytes:
@@ -122,76 +89,33 @@ def save(
     reports = [json.decode(answer, RankReport) for answer in together(group, write)]
     _check_one_moment(reports, group.world_size)
 
-    def commit() -> bytes:
-        manifest = _manifest(attempt, cut, order, captured[0], reports)
-        return json.encode(_commit(store, dataset, manifest, attempt, _needed(signer)))
+    def finish() -> bytes:
+        entries = tensor_entries(captured[0].specs, [(one.tensor, one.region) for r in reports for one in r.stored])
+        manifest = manifest_of(attempt, cut, order, entries, captured[0].trees, len(reports))
+        return json.encode(commit(store, dataset, manifest, attempt, needed(signer)))
 
-    done = json.decode(on_coordinator(group, commit), Committed)
+    done = json.decode(on_coordinator(group, finish), Committed)
     return Saved(generation=done.generation, commit=done.commit, step=cut.step)
-
-
-def _needed(signer: Signer | None) -> Signer:
-    if signer is None:
-        raise RefusedError(ErrorCode.TRUST_ROLE, "the coordinator needs a key of the runner's role")
-    return signer
-
-
-def _begin(store: Store, dataset: str, run: str, signer: Signer | None) -> bytes:
-    """A closed permit ends the save here, before anything is written."""
-    state = read_run(store, dataset, run)
-    permit = require_permit(state)
-    # The name that this save wants may hold an attempt whose admission was cut short.
-    state = help_installed(store, dataset, state, _needed(signer)) or state
-    return json.encode(_attempt(state, permit))
-
-
-def _attempt(run: RunState, permit: str) -> Attempt:
-    return Attempt(
-        run=run.run_id,
-        root=run.root,
-        attempt=fresh_id(),
-        generation=run.next_generation,
-        parent=run.parent,
-        permit=permit,
-        tombstone_watermark=run.tombstone_watermark,
-        benchmark_fence=run.benchmark_fence,
-        boundary=run.boundary,
-    )
 
 
 def _write(group: Group, store: Store, captured: CapturedState, attempt: Attempt, cut: Cut) -> RankReport:
     owned = owned_regions(captured.specs, group.rank, group.world_size)
-    lengths = [captured.specs[one.tensor].item_bytes * prod(one.box.sizes) for one in owned]
-    stored: list[Stored] = []
-    for group_of in pack(lengths):
-        stored += _write_object(store, captured, [owned[i] for i in group_of], group, attempt, cut)
+    replicas = tuple(range(group.world_size))
+    pieces = [_piece(captured, one, replicas) for one in owned]
+    stamp = Stamp(rank=group.rank, attempt=attempt.attempt, step=cut.step)
+    stored = [Stored(tensor=owned[one.piece].tensor, region=one.region) for one in write_pieces(store, pieces, stamp)]
     return RankReport(attempt=attempt.attempt, cut=cut, replica=replica_digest(captured), stored=tuple(stored))
 
 
-def _write_object(
-    store: Store, captured: CapturedState, owned: list[Owned], group: Group, attempt: Attempt, cut: Cut
-) -> Iterator[Stored]:
-    """One object of a few regions, one after the other."""
-    parts = [region_bytes(captured.tensors[one.tensor], one.box) for one in owned]
-    descriptor, _ = put(store, parts[0] if len(parts) == 1 else b"".join(parts), TENSOR_BYTES)
-    start = 0
-    for one, part in zip(owned, parts, strict=True):
-        region = Region(
-            offsets=one.box.offsets,
-            sizes=one.box.sizes,
-            object=descriptor,
-            start=start,
-            length=len(part),
-            digest=descriptor.digest if len(parts) == 1 else digest_of(part),
-            elements=prod(one.box.sizes),
-            encoding="raw-little-endian.v1",
-            rank=group.rank,
-            replicas=tuple(range(group.world_size)),
-            attempt=attempt.attempt,
-            step=cut.step,
-        )
-        start += len(part)
-        yield Stored(tensor=one.tensor, region=region)
+def _piece(captured: CapturedState, owned: Owned, replicas: tuple[int, ...]) -> Piece:
+    tensor = captured.tensors[owned.tensor]
+    whole = Box((0,) * tensor.ndim, tuple(tensor.shape))
+    return Piece(
+        box=owned.box,
+        item_bytes=captured.specs[owned.tensor].item_bytes,
+        elements=elements_of(tensor, whole.offsets),
+        replicas=replicas,
+    )
 
 
 def _check_one_moment(reports: list[RankReport], world_size: int) -> None:
@@ -207,60 +131,3 @@ def _check_one_moment(reports: list[RankReport], world_size: int) -> None:
             field=verdict.field,
             ranks=[str(rank) for rank in verdict.ranks],
         )
-
-
-def _manifest(
-    attempt: Attempt,
-    cut: Cut,
-    order: OrderParameters | None,
-    captured: CapturedState,
-    reports: Sequence[RankReport],
-) -> CheckpointManifest:
-    """What the ranks stored, as one manifest that passes every check of a restore.
-
-    Raises:
-        RefusedError: The code of the first check that it does not pass.
-    """
-    stored = [(one.tensor, one.region) for report in reports for one in report.stored]
-    manifest = CheckpointManifest(
-        run_id=attempt.run,
-        root=attempt.root,
-        permit=attempt.permit,
-        generation=attempt.generation,
-        attempt=attempt.attempt,
-        world_size=len(reports),
-        cut=cut,
-        order=order,
-        tensors=tensor_entries(captured.specs, stored),
-        state=dict(captured.trees),
-        required_state=tuple(sorted(captured.trees)),
-    )
-    for problem in judge(manifest, None, Expected(run_id=attempt.run)):
-        raise RefusedError(
-            problem.code, "a checkpoint is not complete, so it is not committed", subject=problem.subject
-        )
-    return manifest
-
-
-def _commit(store: Store, dataset: str, manifest: CheckpointManifest, attempt: Attempt, signer: Signer) -> Committed:
-    """Manifest, commit record, gate: in this order."""
-    record = CommitRecord(
-        run_id=attempt.run,
-        root=attempt.root,
-        generation=attempt.generation,
-        parent=attempt.parent,
-        manifest=put_record(store, manifest),
-        attempt=attempt.attempt,
-        operation_id=f"checkpoint-{attempt.attempt}",
-        permit=attempt.permit,
-        tombstone_watermark=attempt.tombstone_watermark,
-        benchmark_fence=attempt.benchmark_fence,
-        boundary=attempt.boundary,
-        world_size=manifest.world_size,
-        cut=manifest.cut,
-    )
-    view = read_gate(store, dataset)
-    check_untouched(store, view, record)
-    installed = install(store, record)
-    admit(store, dataset, installed, attempt.permit, signer, view=view)
-    return Committed(generation=record.generation, commit=installed.digest)

@@ -1,6 +1,5 @@
 """Tensors as bytes and back; nothing is pickled. Source: schemas/SPEC.md#checkpoints."""
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,13 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+import xxhash
 
 from shardrel.canonical import json
 from shardrel.checkpoint.coverage import Box
 from shardrel.checkpoint.dtypes import ITEM_BYTES
 from shardrel.checkpoint.ownership import TensorSpec
 from shardrel.checkpoint.state_tree import flatten
-from shardrel.digest import Digest
+from shardrel.digest import Digest, digest_of
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records.checkpoint import MAX_DIMENSIONS, Region, TensorEntry
 
@@ -48,19 +48,32 @@ def take_apart(state: Mapping[str, Any]) -> CapturedState:
     )
 
 
-def region_bytes(tensor: torch.Tensor, box: Box) -> bytes:
-    """Elements of a box, row-major, little-endian, without padding."""
-    return _elements(tensor[tuple(slice(o, o + s) for o, s in zip(box.offsets, box.sizes, strict=True))]).tobytes()
+def elements_of(tensor: torch.Tensor, origin: tuple[int, ...]) -> Callable[[Box], npt.NDArray[np.uint8]]:
+    """Bytes of boxes of a tensor that lies at ``origin`` of the global one: row-major, little-endian, unpadded."""
+
+    def elements(box: Box) -> npt.NDArray[np.uint8]:
+        ranges = zip(origin, box.offsets, box.sizes, strict=True)
+        return octets(tensor[tuple(slice(o - first, o - first + size) for first, o, size in ranges)])
+
+    return elements
 
 
 def replica_digest(captured: CapturedState) -> Digest:
-    """Digest of everything that this rank holds: trees, names, shapes, types and every element."""
-    hashes = [hashlib.sha256(_elements(tensor).data).hexdigest() for tensor in captured.tensors]
+    """Digest of everything that this rank holds: trees, names, shapes, types and a checksum of every element.
+
+    Ranks drift apart by accident; a checksum at the memory's speed finds that, and what is stored is hashed.
+    """
+    sums = [checksum(tensor) for tensor in captured.tensors]
     described = [[spec.name, list(spec.shape), spec.dtype] for spec in captured.specs]
-    return Digest("sha256:" + hashlib.sha256(json.encode([captured.trees, described, hashes])).hexdigest())
+    return digest_of(json.encode([captured.trees, described, sums]))
 
 
-def assemble(entry: TensorEntry, read: Callable[[Region], bytes]) -> torch.Tensor:
+def checksum(tensor: torch.Tensor) -> str:
+    """XXH3-128 of a tensor's elements."""
+    return xxhash.xxh3_128_hexdigest(octets(tensor).data)
+
+
+def assemble(entry: TensorEntry, read: Callable[[Region], bytes | memoryview]) -> torch.Tensor:
     """One tensor of its regions; the caller has checked that they tile it."""
     dtype: torch.dtype = getattr(torch, entry.dtype)
     out = torch.empty(entry.shape, dtype=dtype)
@@ -70,7 +83,7 @@ def assemble(entry: TensorEntry, read: Callable[[Region], bytes]) -> torch.Tenso
     return out
 
 
-def _elements(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:
+def octets(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:
     """Bytes of a tensor; not copied where it is plain, contiguous and on the CPU."""
     flat = tensor.cpu().resolve_conj().resolve_neg().contiguous().reshape(-1)
     elements: npt.NDArray[np.uint8] = flat.view(torch.uint8).numpy()

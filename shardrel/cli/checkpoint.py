@@ -75,11 +75,12 @@ def preflight(settings: Settings, run: RunId, generation: _Generation = None) ->
 
 def _failures(store: "Store", installed: "Installed", record: "RunRecord") -> list[dict[str, Any]]:
     from shardrel.checkpoint.manifest import Expected, judge
+    from shardrel.checkpoint.objects import ObjectReader
     from shardrel.checkpoint.preflight import object_problems, read_manifest
 
     manifest = read_manifest(store, installed.record)
     expected = Expected(run_id=record.run_id, root=record.root)
-    found = judge(manifest, installed.record, expected) or object_problems(store, manifest)
+    found = judge(manifest, installed.record, expected) or object_problems(ObjectReader(store), manifest)
     return [{"code": problem.code.value, "subject": problem.subject} for problem in found]
 
 
