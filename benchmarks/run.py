@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
+from benchmarks.barrier import measure_barrier
 from benchmarks.baseline import read_and_hash, write_and_hash
 from benchmarks.contamination import measure_contamination
 from benchmarks.encryption import measure_encryption
@@ -78,10 +79,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Ratios against a stated baseline, both sides in one run.")
     parser.add_argument("--quick", action="store_true", help="4 shards and 3 pairs: to try the benchmarks themselves")
     parser.add_argument(
-        "--only", nargs="*", default=[], help="tokens, small, memory, gate, proofs, encryption, fences, order, loader"
+        "--only",
+        nargs="*",
+        default=[],
+        help="tokens, small, memory, gate, proofs, encryption, fences, order, loader, barrier",
     )
     options = parser.parse_args()
-    wanted = options.only or ["tokens", "small", "memory", "gate", "proofs", "encryption", "fences", "order", "loader"]
+    wanted = options.only or [
+        "tokens",
+        "small",
+        "memory",
+        "gate",
+        "proofs",
+        "encryption",
+        "fences",
+        "order",
+        "loader",
+        "barrier",
+    ]
     shards, count = (4, 3) if options.quick else (SHARDS, 7)
     results: dict[str, object] = {
         "machine": machine(),
@@ -112,6 +127,8 @@ def main() -> None:
         results |= measure_order(peer_python())
     if "loader" in wanted:
         results |= measure_loader(quick=options.quick)
+    if "barrier" in wanted:
+        results |= measure_barrier(quick=options.quick)
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     print(json.dumps(results, indent=1, sort_keys=True))
 
