@@ -18,16 +18,17 @@ import torch
 
 import shardrel
 from shardrel import clock
-from shardrel.checkpoint.group import Group, together
+from shardrel.checkpoint.group import Group
 from shardrel.data.cache import ShardCache
 from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
+from shardrel.drills.recording_store import RecordingStore
 from shardrel.errors import RunFailedError
 from shardrel.store.open import open_store
 from shardrel.store.port import Store
 from shardrel.train.admission import join
 from shardrel.train.group import connect, sum_over_ranks
 from shardrel.train.pin import PinnedRun, TrainPlan
-from shardrel.train.session import resume, steps
+from shardrel.train.session import checkpoint, resume, steps
 from shardrel.trust.keyring import load
 
 PLAN = TrainPlan(columns=("text",), global_batch=8)
@@ -38,6 +39,18 @@ def say(event: str, **facts: Any) -> None:
     """In one write: ranks may share an output."""
     sys.stdout.write(json.dumps({"event": event, **facts}) + "\n")
     sys.stdout.flush()
+
+
+class Lines:
+    """A list of requests that is a file, so that it outlives a killed process."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def append(self, request: tuple[str, str]) -> None:
+        """In one write."""
+        with self._path.open("a") as file:
+            file.write(" ".join(request) + "\n")
 
 
 class Odd:
@@ -92,18 +105,26 @@ def take_part(group: Group, odd: Odd, options: argparse.Namespace) -> PinnedRun:
 
 
 def train(group: Group, store: Store, cache: ShardCache, pin: PinnedRun, options: argparse.Namespace) -> None:
-    """A few steps with a collective in each."""
+    """A few steps with a collective in each, and checkpoints of something that counts them."""
     signer = load(options.keys, "admin") if group.rank == 0 else None
-    begin = resume(group, store, pin, {}, signer=signer)
+    torch.manual_seed(0)  # ranks that hold different values save nothing
+    model = torch.nn.Linear(1, 1)
+    begin = resume(group, store, pin, {"model": model}, signer=signer)
+    if group.rank == 0:
+        say("resumed", step=begin.cut.step, world=group.world_size, saved_by=begin.world_size)
     for batch in steps(group, cache, pin, begin.cut):
         if batch.step >= options.steps:
             return
         total = torch.tensor([batch.size], dtype=torch.int64)
         sum_over_ranks(group, total)
-        say("step", rank=group.rank, step=batch.step, samples=int(total[0]))
+        say("step", rank=group.rank, step=batch.step, samples=int(total[0]), world=group.world_size)
+        if group.rank == 0 and options.samples_out:
+            line = {"step": batch.step, "samples": batch.samples.tolist(), "ledger": batch.after.ledger}
+            with options.samples_out.open("a") as file:
+                file.write(json.dumps(line) + "\n")
         clock.sleep(options.pause)
-        if batch.step % 5 == 4:
-            together(group, lambda: b"")
+        if options.checkpoint_every and batch.after.step % options.checkpoint_every == 0:
+            checkpoint(group, store, pin, {"model": model}, batch.after, signer=signer)
 
 
 def main() -> int:
@@ -118,9 +139,15 @@ def main() -> int:
     parser.add_argument("--scenario", nargs="*", default=["usual"])
     parser.add_argument("--odd", type=int, default=-1, help="the odd rank; the last one without")
     parser.add_argument("--steps", type=int, default=0)
+    parser.add_argument("--checkpoint-every", type=int, default=0)
+    parser.add_argument("--samples-out", type=Path)
+    parser.add_argument("--endpoint-url")
+    parser.add_argument("--record", type=Path, help="requests to the store, one a line")
     parser.add_argument("--pause", type=float, default=0.05)
     options = parser.parse_args()
-    store = open_store(options.store)
+    store: Store = open_store(options.store, endpoint_url=options.endpoint_url)
+    if options.record:
+        store = RecordingStore(store, requests=Lines(options.record))  # type: ignore[arg-type]
     last = int(os.environ["WORLD_SIZE"]) - 1 if options.odd < 0 else options.odd
     status = 0
     for scenario in options.scenario:
