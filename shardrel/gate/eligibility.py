@@ -158,10 +158,18 @@ def _not_verified(
             sequence=candidate.sequence,
         )
     if any(_stands(seen.report, body, passed) for seen in trusted):
-        return refuse(ErrorCode.PERMIT_HIT, "a report counts members of this root that a fence names", root=root)
+        return refuse(
+            ErrorCode.PERMIT_HIT,
+            "a report counts members of this root that a fence names; release a snapshot without them",
+            root=root,
+        )
     full = [seen.key_ids for seen in trusted if seen.report.kind == "full" and _passed(seen.report)]
     if not is_met(policy.roles.verifier, frozenset().union(*full)):
-        return refuse(ErrorCode.GATE_NOT_VERIFIED, "too few trusted verifiers say that this root passed", root=root)
+        return refuse(
+            ErrorCode.GATE_NOT_VERIFIED,
+            "too few trusted verifiers say that this root passed; run: shardrel verify ROOT",
+            root=root,
+        )
     return refuse(
         ErrorCode.GATE_FENCES,
         "the root passed, but not at the gate's fences of now; run: shardrel verify ROOT --fences-only",
@@ -203,7 +211,7 @@ def _approvals(
     if len(heard) < role.threshold:
         return refuse(
             ErrorCode.GATE_NOT_APPROVED,
-            "too few distinct approver keys said yes to this root",
+            "too few distinct approver keys said yes to this root; run: shardrel approve ROOT",
             root=root,
             approvals=len(heard),
             threshold=role.threshold,
