@@ -1,6 +1,10 @@
 """A save that dies at any write leaves a run that recovers to one complete generation and goes on."""
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -8,6 +12,7 @@ import pytest
 from shardrel.checkpoint.group import SoloGroup
 from shardrel.checkpoint.save import save
 from shardrel.store.forwarding import ForwardingStore
+from shardrel.store.local import LocalStore
 from shardrel.store.memory import MemoryStore
 from tests.support.checkpoints import ORDER, ROOT, RUN, assert_equal_state, cut, load_on, save_on, state
 from tests.support.gates import DATASET, key
@@ -83,3 +88,21 @@ def test_a_save_killed_at_any_write_is_either_there_or_not(at: int, landed: bool
     again = all_good(load_on(store))[0]
     assert again is not None
     assert_equal_state(again.state, state(3))
+
+
+def test_a_process_killed_in_a_background_save_has_claimed_nothing_and_leaves_nothing_selected(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "store")
+    started_run(store, ROOT, RUN)
+    (tmp_path / "key.pem").write_bytes(key("admin").to_pem())
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.background_job", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (-signal.SIGKILL, "first\n"), done.stderr
+    restored = all_good(load_on(store))[0]
+    assert restored is not None
+    assert (restored.generation, restored.helped, restored.passed_over) == (0, False, ())
+    assert_equal_state(restored.state, state(1))

@@ -132,8 +132,8 @@ def octets(tensor: torch.Tensor) -> torch.Tensor:
 
 def state_of(model: nn.Module, optimizer: torch.optim.Optimizer, step: int) -> dict[str, Any]:
     """All that training needs."""
-    parts: dict[str, Any]
-    parts, optimizer_parts = get_state_dict(model, optimizer)
+    taken: Any = get_state_dict(model, optimizer)
+    parts, optimizer_parts = taken
     return {
         "model": parts,
         "optimizer": optimizer_parts,
