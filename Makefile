@@ -33,6 +33,7 @@ test: $(SENTINEL) ## the tests that CI runs
 	$(PYTEST) -q -n $(WORKERS) -m 'not slow'
 
 test-long: $(SENTINEL) ## all tests, also the exhaustive ones
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[trainers]'
 	$(PYTEST) -q -n $(WORKERS)
 
 bench: $(SENTINEL) ## speed and memory against bare pyarrow; writes benchmarks/results.json
