@@ -1,7 +1,6 @@
 """The report of schema evolution, made again from both record schemas. Source: schemas/SPEC.md#schema-evolution"""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from shardrel.canonical import json
 from shardrel.errors import ErrorCode, FormatError, IntegrityError, NotFoundError
@@ -18,13 +17,6 @@ from verifier.schema_changes import RenameError, changes_between
 from verifier.tally import Spot
 
 _LARGEST = json.MAX_RECORD_BYTES
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Refuted:
-    """What is said in place of a report that does not hold."""
-
-    spot: Spot
 
 
 def check_evolution(
@@ -45,8 +37,8 @@ def check_evolution(
     report: SchemaEvolution | None = None
     if release.schema_evolution is not None:
         made = _made_again(store, release, release.schema_evolution)
-        if isinstance(made, _Refuted):
-            yield made.spot
+        if isinstance(made, Spot):
+            yield made
             return
         report = made
         if report not in attested:
@@ -56,11 +48,14 @@ def check_evolution(
         yield Spot(code=refusal.code, subject=root, detail=str(refusal.context.get("changes") or refusal.message))
 
 
-def _made_again(store: Store, release: Release, named: Descriptor) -> SchemaEvolution | _Refuted:
+def _made_again(store: Store, release: Release, named: Descriptor) -> SchemaEvolution | Spot:
+    """The report as it should be; what is said in its place where the one that is named does not hold."""
     subject = named.digest
     try:
         if named.size > _LARGEST:
-            return _refuted(ErrorCode.FORMAT_TOO_LARGE, subject, "a record is larger than a record may be")
+            return Spot(
+                code=ErrorCode.FORMAT_TOO_LARGE, subject=subject, detail="a record is larger than a record may be"
+            )
         claimed = get_record(store, named, SchemaEvolution)
         subject = claimed.previous
         previous = json.decode(get_by_digest(store, subject), Release)
@@ -69,16 +64,22 @@ def _made_again(store: Store, release: Release, named: Descriptor) -> SchemaEvol
         subject = release.objects.record_schema.digest
         new = _schema(store, release)
     except (NotFoundError, IntegrityError, FormatError) as err:
-        return _refuted(err.code, subject, err.message)
+        return Spot(code=err.code, subject=subject, detail=err.message)
     if previous.dataset != release.dataset:
-        return _refuted(ErrorCode.ROOT_DATASET, claimed.previous, "the previous release is of another dataset")
+        return Spot(
+            code=ErrorCode.ROOT_DATASET, subject=claimed.previous, detail="the previous release is of another dataset"
+        )
     for schema, release_of in ((old, previous), (new, release)):
         if not is_sound(schema):
-            return _refuted(ErrorCode.RECORD_SCHEMA, release_of.objects.record_schema.digest, "it is not sound")
+            return Spot(
+                code=ErrorCode.RECORD_SCHEMA, subject=release_of.objects.record_schema.digest, detail="it is not sound"
+            )
     try:
         changes = changes_between(old, new, claimed.renames)
     except RenameError:
-        return _refuted(ErrorCode.EVOLUTION_MISMATCH, named.digest, "a rename that it declares fits nowhere")
+        return Spot(
+            code=ErrorCode.EVOLUTION_MISMATCH, subject=named.digest, detail="a rename that it declares fits nowhere"
+        )
     made = SchemaEvolution(
         previous=claimed.previous,
         previous_schema=previous.objects.record_schema.digest,
@@ -87,7 +88,11 @@ def _made_again(store: Store, release: Release, named: Descriptor) -> SchemaEvol
         changes=changes,
     )
     if made != claimed:
-        return _refuted(ErrorCode.EVOLUTION_MISMATCH, named.digest, "the schemas differ in another way than it says")
+        return Spot(
+            code=ErrorCode.EVOLUTION_MISMATCH,
+            subject=named.digest,
+            detail="the schemas differ in another way than it says",
+        )
     return made
 
 
@@ -96,7 +101,3 @@ def _schema(store: Store, release: Release) -> RecordSchema:
     if described.size > _LARGEST:
         raise FormatError(ErrorCode.FORMAT_TOO_LARGE, "a record is larger than a record may be")
     return get_record(store, described, RecordSchema)
-
-
-def _refuted(code: ErrorCode, subject: str, detail: str) -> _Refuted:
-    return _Refuted(spot=Spot(code=code, subject=subject, detail=detail))

@@ -3,6 +3,7 @@
 Nothing but the root digest and the proof is looked at, and nothing but SHA-256 and canonical JSON is needed.
 """
 
+import operator
 from collections.abc import Iterator, Sequence
 
 from shardrel.canonical import json
@@ -85,7 +86,7 @@ def _check_place(proof: Proof, shown: int) -> None:
 
 def _check_order(proof: Proof) -> None:
     own = proof.sample_id.encode()
-    for neighbour, wrong in ((proof.left, _not_below), (proof.right, _not_above)):
+    for neighbour, wrong in ((proof.left, operator.ge), (proof.right, operator.le)):
         if neighbour is None:
             continue
         other = neighbour.sample_id.encode()
@@ -98,14 +99,6 @@ def _check_order(proof: Proof) -> None:
     keys = [_key(member) for member in proof.members]
     if keys != sorted(keys):
         raise IntegrityError(ErrorCode.PROOF_ORDER, "the members are not in canonical order")
-
-
-def _not_below(other: bytes, own: bytes) -> bool:
-    return other >= own
-
-
-def _not_above(other: bytes, own: bytes) -> bool:
-    return other <= own
 
 
 def _key(member: ProvenMember) -> tuple[bytes, bytes, bytes, bytes]:

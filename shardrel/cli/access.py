@@ -52,11 +52,6 @@ def the_key(settings: Settings, reference: str) -> "Signer":
     return keyring.load(settings.keys, reference, ask=passphrases.ask)
 
 
-def has_key(settings: Settings, name: str) -> bool:
-    """Whether the private key lies in the folder."""
-    return (settings.keys / f"{name}.pem").is_file()
-
-
 def full_digest(text: str) -> Digest:
     """A digest as it is written, or its 64 hexadecimal digits alone.
 

@@ -166,7 +166,7 @@ class Survey:
         """An object that no retained record names; None where it belongs to the gate, or is gone."""
         if digest not in self._orphans:
             stored = self.store.read(object_key(digest), max_bytes=_LARGEST)
-            self._orphans[digest] = None if stored is None else _judge(digest, stored)
+            self._orphans[digest] = None if stored is None else _judge(stored)
         return self._orphans[digest]
 
     def _fresh(self, loose: Sequence[Loose | None]) -> frozenset[str]:
@@ -195,17 +195,16 @@ class _Gone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Orphan:
-    digest: str
     version: str
     snapshot: bool
 
 
-def _judge(digest: str, stored: Stored) -> _Orphan | None:
+def _judge(stored: Stored) -> _Orphan | None:
     """Transitions that lost, policies, log chunks and plans are small, and a writer may be about to name one: they stay."""
     kind = _kind(stored.data)
     if kind is None:
         return None
-    return _Orphan(digest=digest, version=stored.version, snapshot=kind == _SNAPSHOT)
+    return _Orphan(version=stored.version, snapshot=kind == _SNAPSHOT)
 
 
 _SNAPSHOT = str(Snapshot.__struct_config__.tag)

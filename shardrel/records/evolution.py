@@ -3,7 +3,7 @@
 Source: schemas/SPEC.md#schema-evolution
 """
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -15,7 +15,6 @@ MAX_CHANGES = 10_000
 ChangeKind = Literal[
     "added", "removed", "renamed", "reordered", "widened", "narrowed", "loosened", "tightened", "changed"
 ]
-CHANGE_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
 
 Path = tuple[str, ...]
 """Names from a column down: of fields, ``element`` of a list, ``key`` and ``value`` of a map."""
