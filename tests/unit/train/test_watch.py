@@ -4,6 +4,7 @@ import io
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,14 @@ from shardrel.errors import ErrorCode, InvalidInputError, RunFailedError
 from shardrel.store.layout import object_key
 from shardrel.store.memory import MemoryStore
 from shardrel.train.admission import join
+from shardrel.train.group import connect
 from shardrel.train.pin import PinnedRun, TrainPlan
 from shardrel.train.session import steps
+from shardrel.train.surroundings import EVENTS, ROOT, WATCH, environment_watch
 from shardrel.train.watch import Watch
 from shardrel.watch.events import Events
 from shardrel.watch.figures import JOB, METRICS, Figures
+from tests.support.rank_processes import free_port
 from tests.support.training import TrainingWorld, training_world
 
 PLAN = TrainPlan(columns=("text",), global_batch=8)
@@ -164,4 +168,41 @@ def test_an_unknown_figure_or_a_forgotten_label_is_a_mistake() -> None:
 def test_an_address_that_is_taken_is_refused() -> None:
     with Watch().served("127.0.0.1", 0) as port, pytest.raises(InvalidInputError) as err:
         Watch().served("127.0.0.1", port).__enter__()
+    assert err.value.code == ErrorCode.INPUT_INVALID
+
+
+@pytest.fixture
+def fresh() -> Iterator[None]:
+    """The process's own watch, as if it had just begun; the endpoint of the test is given up with it."""
+    environment_watch.cache_clear()
+    yield
+    environment_watch.cache_clear()
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_scheduler_asks_for_the_endpoint_the_events_and_the_root(
+    world: TrainingWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = free_port()
+    for name, value in {WATCH: f"127.0.0.1:{base - 1}", EVENTS: "stderr", ROOT: world.root, "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    cache = ShardCache(tmp_path / "cache", world.store)
+    with connect() as group:
+        assert get(base, "/readyz")[0] == 503
+        join(group, world.store, cache, dataset=world.dataset, run=world.run, plan=PLAN)
+        assert get(base, "/readyz")[0] == 200
+        assert [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()] == ["joining", "pinned"]
+        monkeypatch.setenv(ROOT, "sha256:" + "0" * 64)
+        with pytest.raises(RunFailedError) as other:
+            join(group, world.store, cache, dataset=world.dataset, run=world.run, plan=PLAN)
+        assert other.value.code == ErrorCode.RUN_ROOT_DISAGREEMENT
+        assert get(base, "/readyz")[0] == 503
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("address", ["9464", "host:", "host:port", ":"])
+def test_an_address_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv(WATCH, address)
+    with pytest.raises(InvalidInputError) as err:
+        environment_watch()
     assert err.value.code == ErrorCode.INPUT_INVALID
