@@ -64,7 +64,7 @@ class Encrypting:
         stored = self.store.read(at, max_bytes=json.MAX_RECORD_BYTES)
         if stored is None:
             fresh = new_data_key(self.key, place)
-            outcome = self.store.create(at, json.encode(self._record(place, fresh)))
+            outcome = self.store.create(at, json.encode(self._record(place, fresh.record)))
             if not isinstance(outcome, Conflict):
                 settle_create(outcome, at)
                 return fresh
@@ -95,7 +95,7 @@ class Encrypting:
         """What the root manifest says."""
         return declaration(self.key, None if index_key is None else index_key.data_key.record)
 
-    def _record(self, place: Place, key: Any) -> WrappedKey:
+    def _record(self, place: Place, key: ShardKey) -> WrappedKey:
         return WrappedKey(
             dataset=place.dataset,
             dataset_snapshot=place.snapshot,
@@ -103,7 +103,7 @@ class Encrypting:
             record_schema=place.schema,
             key_version=place.key_version,
             key_fingerprint=self.key.fingerprint,
-            key=key.record if isinstance(key, DataKey) else key,
+            key=key,
         )
 
 

@@ -4,7 +4,7 @@ Nothing of a record is told: one that the source holds is named by its place, on
 sample id, as in a verifier's findings. Source: schemas/SPEC.md#publish
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -83,13 +83,10 @@ def other_columns(declared: RecordSchema, read: RecordSchema) -> list[str]:
 def _places(reader: MemberReader, wanted: set[str]) -> dict[str, list[str]]:
     """All places of each sample id: one that is there twice is wrong in both."""
     places: dict[str, list[str]] = {sample_id: [] for sample_id in wanted}
-    for sample_id, file, row in reader.places(wanted) if wanted else _nowhere():
-        places[sample_id].append(f"{reader.files[file].path}#{row}")
+    if wanted:
+        for sample_id, file, row in reader.places(wanted):
+            places[sample_id].append(f"{reader.files[file].path}#{row}")
     return places
-
-
-def _nowhere() -> Iterator[tuple[str, int, int]]:
-    return iter(())
 
 
 def _more(found: Misfits, total: Difference) -> bool:

@@ -94,9 +94,9 @@ def publish(
         ShardrelError: What the store and the gate raise.
 
     Effects: in this order a pin in the gate, the report of schema evolution, shards and parts of the member
-        index, the member index, the root manifest, the attestations, the end of the pin, which makes the root
-        STAGED. Objects are written once under their digests; a crash leaves some of them and the pin, a refusal
-        nothing but that report.
+        index, each after its wrapped key where it is encrypted, the member index, the root manifest, the
+        attestations, the end of the pin, which makes the root STAGED. Objects are written once under their
+        digests; a crash leaves some of them and the pin, a refusal some of them alone.
 
     Source: schemas/SPEC.md#publish
     """

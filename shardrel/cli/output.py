@@ -9,7 +9,10 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from shardrel.errors import ErrorCode, InvalidInputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,18 @@ class Result:
     facts: Sequence[tuple[str, object]] = ()
     tables: Sequence[Table] = field(default_factory=tuple)
     status: int = 0
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """A file that was asked for by its name.
+
+    Raises:
+        InvalidInputError: ``input.invalid`` where it cannot be written.
+    """
+    try:
+        path.write_bytes(data)
+    except OSError as err:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} can't be written", path=str(path)) from err
 
 
 def write_json(value: Mapping[str, Any]) -> None:

@@ -7,11 +7,10 @@ import typer
 
 from shardrel.cli.access import full_digest, the_root, the_store
 from shardrel.cli.decryption import Decrypt, unlocked
-from shardrel.cli.output import Result
+from shardrel.cli.output import Result, write_file
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import the_gate
 from shardrel.digest import Domain, domain_hash
-from shardrel.errors import ErrorCode, InvalidInputError
 
 if TYPE_CHECKING:
     from shardrel.records.proof import Proof
@@ -40,7 +39,7 @@ def prove(
     proof = prove(store, digest, sample_id, stored_reading(store, unlocked(decrypt)))
     path = out or Path(_file_name(digest, sample_id))
     data = proof_bytes(proof)
-    _write(path, data)
+    write_file(path, data)
     return Result(
         data={**facts_of(proof, digest), "proof": str(path), "bytes": len(data)},
         headline=f"{asserted(proof)}: {path}",
@@ -74,13 +73,6 @@ def asserted(proof: "Proof") -> str:
 def readable(text: str) -> str:
     """A text with what a terminal would act upon, or would hide, escaped."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
-
-
-def _write(path: Path, data: bytes) -> None:
-    try:
-        path.write_bytes(data)
-    except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as err:
-        raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, "the file cannot be there", file=str(path)) from err
 
 
 def _file_name(root: str, sample_id: str) -> str:

@@ -21,6 +21,7 @@ from shardrel.errors import ErrorCode, InvalidInputError, RefusedError
 if TYPE_CHECKING:
     from publisher.options import PublishResult
     from shardrel.records.release import Compression
+    from shardrel.records.snapshot import Snapshot
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _MAX_SIZE = 1 << 53
@@ -93,25 +94,29 @@ def publish(
         raise as_error(refusal)
     [signer, *_] = signers(settings, view.policy, "publisher")
     declared = json.decode(get_by_digest(store, digest), Snapshot)
-    if declared.dataset != settings.dataset:
-        # Its records would be left out by this gate's logs and pinned in the other one.
-        raise RefusedError(
-            ErrorCode.GATE_WRONG,
-            "the snapshot is one of another dataset; name it with --dataset",
-            dataset=declared.dataset,
-            expected=settings.dataset,
-        )
-    if declared.encryption is not None and encrypt is None and not plain:
-        raise RefusedError(
-            ErrorCode.ENCRYPTION_PLAINTEXT,
-            "the snapshot is encrypted; say --encrypt KEYREF, or --plain if that is meant",
-        )
+    _check_meant(declared, settings.dataset, chosen=plain or encrypt is not None)
     fences = selectors_upto(store, view, declared.tombstone_watermark, declared.benchmark_fence)
     with meter("publish", quiet=settings.as_json) as progress:
         world = World(signer=signer, now=clock.now_utc, progress=progress, unlocked=unlocked(decrypt, options.encrypt))
         selectors = fences.tombstones | fences.benchmarks
         done = write_release(store, digest, [*source, *(more or [])], options, fences=selectors, world=world)
     return _shown(done)
+
+
+def _check_meant(declared: "Snapshot", dataset: str, *, chosen: bool) -> None:
+    if declared.dataset != dataset:
+        # Its records would be left out by this gate's logs and pinned in the other one.
+        raise RefusedError(
+            ErrorCode.GATE_WRONG,
+            "the snapshot is one of another dataset; name it with --dataset",
+            dataset=declared.dataset,
+            expected=dataset,
+        )
+    if declared.encryption is not None and not chosen:
+        raise RefusedError(
+            ErrorCode.ENCRYPTION_PLAINTEXT,
+            "the snapshot is encrypted; say --encrypt KEYREF, or --plain if that is meant",
+        )
 
 
 def _shown(done: "PublishResult") -> Result:

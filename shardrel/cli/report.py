@@ -8,12 +8,11 @@ import typer
 from shardrel.cli.access import the_root, the_store
 from shardrel.cli.arguments import Root
 from shardrel.cli.changes import in_short
-from shardrel.cli.output import Result, Table
+from shardrel.cli.output import Result, Table, write_file
 from shardrel.cli.page import page
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import the_gate
 from shardrel.cli.words import history_table, life_data, lives_table, short
-from shardrel.errors import ErrorCode, InvalidInputError
 
 if TYPE_CHECKING:
     from shardrel.gate.about import About, Said
@@ -45,15 +44,8 @@ def report(
     fences = (view.body.tombstones.watermark, view.body.benchmarks.watermark)
     result = _result(about, release, schema, fences, html)
     if html is not None:
-        _write(html, page(result, f"Release {short(digest)} of {release.dataset}"))
+        write_file(html, page(result, f"Release {short(digest)} of {release.dataset}").encode())
     return result
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as err:
-        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} can't be written", path=str(path)) from err
 
 
 def _result(

@@ -75,7 +75,7 @@ def test_one_release_from_a_file_to_a_run_and_a_deletion(shardrel: Command) -> N
     # Whoever has the root's digest can check who is in the release, with nothing else.
     assert presence(shardrel, root, "t7") == (True, 1)
     nowhere = ("--out", "no-such-folder/proof.json")
-    assert shardrel.code("prove", "t7", "--root", root, *nowhere, status=2) == "input.no-such-file"
+    assert shardrel.code("prove", "t7", "--root", root, *nowhere, status=2) == "input.invalid"
 
     # 5. One text has to go. The fence closes the run's permit and the release is not eligible any more.
     Path("tombstones.jsonl").write_text('{"sequence": 1, "sampleId": "t7", "reason": "owner.request"}\n')
