@@ -75,8 +75,9 @@ def connect(*, backend: str = "gloo", timeout_s: float = 300.0) -> Iterator[Grou
     try:
         yield group
         linger = True
-    except RunFailedError:
+    except RunFailedError as err:
         linger = True  # all ranks fail alike, and all want to say so
+        environment_watch().ended(err)
         raise
     finally:
         group.board.leave(linger=linger)

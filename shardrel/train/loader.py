@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from shardrel.checkpoint.group import Group
-from shardrel.data.batches import Seat
+from shardrel.data.batches import Seat, StepBatch
 from shardrel.data.cache import ShardCache
 from shardrel.data.dataset import StepDataset, StepLoader, StepSource
 from shardrel.data.decoded import DecodedCache
@@ -13,6 +13,7 @@ from shardrel.data.reader import ShardReader
 from shardrel.records.checkpoint import Cut
 from shardrel.train.inputs import entries_of, fields_of, split_of
 from shardrel.train.pin import PinnedRun
+from shardrel.train.watch import Watch, watched
 
 
 def source_of(pin: PinnedRun) -> StepSource:
@@ -60,7 +61,12 @@ def packed(group: Group, cache: ShardCache, pin: PinnedRun, cut: Cut, plan: Pack
         DecodedCache(cache), source.entries, source.fields, source.split, keep=open_shards(source.order)
     )
     seat = Seat(rank=group.rank, world_size=group.world_size)
-    return packed_batches(reader, source.order, cut, plan=plan, seat=seat)
+    # Samples of a rank's rows are not counted apart, so its share of the step's stands for them.
+    return watched(
+        packed_batches(reader, source.order, cut, plan=plan, seat=seat),
+        pin.watch,
+        lambda batch: len(batch.samples) // group.world_size,
+    )
 
 
 def loader(
@@ -91,4 +97,17 @@ def loader(
         left = None if steps is None else max(steps - begin.step, 0)
         return dataset(group, cache, pin, begin, steps=left)
 
-    return StepLoader(make, cut, workers=workers, pin_memory=pin_memory)
+    return _WatchedLoader(make, cut, pin.watch, workers=workers, pin_memory=pin_memory)
+
+
+class _WatchedLoader(StepLoader):
+    """Counts how long the training loop waits."""
+
+    def __init__(
+        self, make: Callable[[Cut], StepDataset], cut: Cut, watch: Watch, *, workers: int, pin_memory: bool
+    ) -> None:
+        super().__init__(make, cut, workers=workers, pin_memory=pin_memory)
+        self._watch = watch
+
+    def __iter__(self) -> Iterator[StepBatch]:
+        return watched(super().__iter__(), self._watch, lambda batch: batch.size)

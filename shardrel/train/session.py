@@ -18,7 +18,7 @@ from shardrel.store.port import Store
 from shardrel.train.life import NotSaved, saved_or_policy
 from shardrel.train.loader import dataset
 from shardrel.train.pin import PinnedRun
-from shardrel.train.watch import TimedGroup, Watch, stopwatch
+from shardrel.train.watch import TimedGroup, watched
 from shardrel.trust.signer import Signer
 
 
@@ -97,7 +97,7 @@ def steps(group: Group, cache: ShardCache, pin: PinnedRun, cut: Cut) -> Iterator
 
     Ranks: all.
     """
-    return _watched(iter(dataset(group, cache, pin, cut)), pin.watch)
+    return watched(dataset(group, cache, pin, cut), pin.watch, lambda batch: batch.size)
 
 
 def checkpoint(
@@ -127,15 +127,3 @@ def checkpoint(
 
     with pin.watch.failures():
         return saved_or_policy(group, store, pin, cut.step, signer, write)
-
-
-def _watched(given: Iterator[StepBatch], watch: Watch) -> Iterator[StepBatch]:
-    """The same batches, with what the loop waited for each of them counted."""
-    while True:
-        elapsed = stopwatch()
-        with watch.failures():
-            batch = next(given)
-        watch.count("shardrel_data_stall_seconds_total", elapsed())
-        watch.count("shardrel_steps_total")
-        watch.count("shardrel_samples_total", batch.size)
-        yield batch

@@ -1,8 +1,8 @@
 """What a rank shows of itself: ready or not, figures, events. Source: schemas/SPEC.md#watching."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Protocol, TextIO
+from typing import Protocol, TextIO, TypeVar
 
 from shardrel.checkpoint.group import Group
 from shardrel.clock import monotonic
@@ -12,6 +12,8 @@ from shardrel.watch.endpoint import endpoint, metrics, readiness
 from shardrel.watch.events import Events, Fact, about
 from shardrel.watch.exposition import exposition
 from shardrel.watch.figures import Figures
+
+Batch = TypeVar("Batch")
 
 _DIGESTS = (ErrorCode.STORAGE_DIGEST, ErrorCode.STORAGE_SIZE, ErrorCode.LOGICAL_DIGEST, ErrorCode.CACHE_CORRUPT)
 
@@ -92,6 +94,11 @@ class Watch:
             figures.add("shardrel_root_mismatches_total", root=root)
         self.events.say("failed", root=root or None, **about(err))
 
+    def ended(self, err: ShardrelError) -> None:
+        """Something ended the job; what was noticed before is not counted twice."""
+        if self._ready:
+            self.failed(err)
+
     def say(self, event: str, **facts: Fact) -> None:
         """An event of the run."""
         self.events.say(event, root=self._root, **facts)
@@ -155,6 +162,21 @@ class TimedGroup:
         finally:
             self._watch.count("shardrel_barriers_total")
             self._watch.count("shardrel_barrier_wait_seconds_total", monotonic() - began)
+
+
+def watched(given: Iterable[Batch], watch: Watch, size: Callable[[Batch], int]) -> Iterator[Batch]:
+    """The same batches, with what the training loop waited for each of them counted."""
+    batches = iter(given)
+    while True:
+        elapsed = stopwatch()
+        with watch.failures():
+            batch = next(batches, None)
+        if batch is None:
+            return
+        watch.count("shardrel_data_stall_seconds_total", elapsed())
+        watch.count("shardrel_steps_total")
+        watch.count("shardrel_samples_total", size(batch))
+        yield batch
 
 
 def stopwatch() -> Callable[[], float]:

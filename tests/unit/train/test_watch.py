@@ -21,6 +21,7 @@ from shardrel.store.layout import object_key
 from shardrel.store.memory import MemoryStore
 from shardrel.train.admission import join
 from shardrel.train.group import connect
+from shardrel.train.loader import loader
 from shardrel.train.pin import PinnedRun, TrainPlan
 from shardrel.train.session import steps
 from shardrel.train.surroundings import EVENTS, ROOT, WATCH, environment_watch
@@ -206,3 +207,14 @@ def test_an_address_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, add
     with pytest.raises(InvalidInputError) as err:
         environment_watch()
     assert err.value.code == ErrorCode.INPUT_INVALID
+
+
+def test_a_loader_counts_what_the_loop_waits(world: TrainingWorld, tmp_path: Path) -> None:
+    watch = Watch()
+    pin = pinned(world, tmp_path, watch)
+    cache = ShardCache(tmp_path / "cache", world.store)
+    assert len(list(loader(SoloGroup(), cache, pin, ledger.genesis(pin.root), steps=5))) == 5
+    assert watch.figures.get("shardrel_steps_total", root=world.root) == 5
+    assert watch.figures.get("shardrel_samples_total", root=world.root) == 40
+    assert watch.figures.get("shardrel_data_stall_seconds_total", root=world.root) > 0
+    assert watch.ready()[0]
