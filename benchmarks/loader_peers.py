@@ -103,7 +103,8 @@ def webdataset(folder: Path, kind: str, cold: bool, workers: int) -> Rows:
 
         def tensor(row: tuple[bytes]) -> torch.Tensor:
             made = torch.frombuffer(bytearray(row[0]), dtype=torch.uint16 if kind == "tokens" else torch.uint8)
-            return made if SHAPE[kind] is None else made.reshape(SHAPE[kind])
+            shape = SHAPE[kind]
+            return made if shape is None else made.reshape(shape)
 
         yield from _loaded(data, workers, tensor)
 
@@ -146,7 +147,7 @@ def _by_hand(column: Any, kind: str) -> int:
     array = column.combine_chunks()
     values = torch.from_numpy(np.array(array.flatten()))
     if kind == "tokens":
-        values.split(np.diff(array.offsets.to_numpy()).tolist())
+        torch.split(values, np.diff(array.offsets.to_numpy()).tolist())
     return len(array)
 
 
@@ -168,7 +169,7 @@ def _streaming() -> Any:
     try:
         import torchvision  # noqa: F401
     except (ImportError, RuntimeError):
-        parts = {
+        parts: dict[str, dict[str, object]] = {
             "torchvision": {},
             "torchvision.transforms": {},
             "torchvision.transforms.functional": {"to_tensor": None},

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +16,7 @@ class Ratio:
     ours: list[float]
     baseline: list[float]
 
-    def summary(self) -> dict[str, object]:
+    def summary(self) -> dict[str, Any]:
         """Median, spread and counts, as ``results.json`` holds them."""
         ratios = [a / b for a, b in zip(self.ours, self.baseline, strict=True)]
         return {
@@ -34,7 +35,8 @@ def pairs(ours: Callable[[], object], baseline: Callable[[], object], count: int
     _seconds(baseline)
     if first > 60:
         count = 3
-    times_a, times_b = [], []
+    times_a: list[float] = []
+    times_b: list[float] = []
     for index in range(count):
         # The order alternates, so that a drift of the machine's speed hits both sides alike.
         for side in (0, 1) if index % 2 == 0 else (1, 0):

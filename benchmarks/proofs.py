@@ -86,9 +86,9 @@ def _measured(at: Proving, count: int) -> dict[str, float]:
 
     proofs = [proof_bytes(prove(at.store, at.root, sample_id, reading)) for sample_id in asked]
     checked = pairs(lambda: [check_proof(data, at.root) for data in proofs], baseline, 3)
-    summary: dict[str, float] = dict(pairs(ours, baseline, count).summary())  # type: ignore[call-overload]
     check_ms = 1000 * min(checked.ours) / len(proofs)
-    return {**summary, "members": at.members, "bytes": max(map(len, proofs)), "check_ms": round(check_ms, 3)}
+    told = {"members": at.members, "bytes": max(map(len, proofs)), "check_ms": round(check_ms, 3)}
+    return {**pairs(ours, baseline, count).summary(), **told}
 
 
 def _release(folder: Path, members: int) -> Proving:
@@ -99,7 +99,9 @@ def _release(folder: Path, members: int) -> Proving:
     release = json.decode(
         get_by_digest(at.store, publish_once(at, digest, folder / "source.arrow", SHARDS).root), Release
     )
-    tree, declared, indexed = MerkleStream(), [], []
+    tree = MerkleStream()
+    declared: list[Part] = []
+    indexed: list[Part] = []
     for part in _parts(members):
         leaves = member_leaves(part, raw_digest(release.record_schema))
         tree.append(leaves)
