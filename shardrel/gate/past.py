@@ -17,7 +17,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastCommit:
+class AdmittedCommit:
     """A checkpoint that a run had admitted."""
 
     generation: int
@@ -35,7 +35,7 @@ class EndedRun:
 
     root: str
     outcome: Literal["finished", "cancelled"]
-    last: LastCommit | None
+    last: AdmittedCommit | None
     given_up: bool = False
     others: tuple[str, ...] = ()
 
@@ -56,7 +56,7 @@ class Past:
 
     moves: Sequence[Move]
     ended: Mapping[str, EndedRun]
-    admitted: Mapping[str, Sequence[LastCommit]] = field(default_factory=dict)
+    admitted: Mapping[str, Sequence[AdmittedCommit]] = field(default_factory=dict)
     progress: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -64,7 +64,7 @@ def past_of(history: Iterable[Transition]) -> Past:
     """Read a whole history, oldest first."""
     moves: list[Move] = []
     ended: dict[str, EndedRun] = {}
-    admitted: dict[str, list[LastCommit]] = {}
+    admitted: dict[str, list[AdmittedCommit]] = {}
     progress: dict[str, int] = {}
     given_up: set[str] = set()
     for made in history:
@@ -73,7 +73,7 @@ def past_of(history: Iterable[Transition]) -> Past:
             case Admit() | Rollback() if effects.generation is not None:
                 moves.append(Move(alias=request.alias, generation=effects.generation, root=request.root))
             case AdmitCheckpoint():
-                one = LastCommit(generation=request.generation, commit=request.commit)
+                one = AdmittedCommit(generation=request.generation, commit=request.commit)
                 admitted.setdefault(request.run, []).append(one)
                 progress[request.run] = made.sequence
             case EndRun() if effects.root is not None:

@@ -27,7 +27,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """The checkpoint of an ended run that stays."""
+    """An admitted checkpoint that stays."""
 
     run: str
     generation: int

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from shardrel.gate.past import EndedRun, LastCommit, Move, Past
+from shardrel.gate.past import EndedRun, AdmittedCommit, Move, Past
 from shardrel.gate.retention import Commit, Kept, Wanted, keep
 from shardrel.records.gate import Alias, Candidate, GateBody, Publication, Run
 from tests.support import gates
@@ -30,7 +30,7 @@ def scenes(draw: st.DrawFn) -> tuple[GateBody, Past, Wanted]:
         name: EndedRun(
             root=root,
             outcome=draw(st.sampled_from(["finished", "cancelled"])),
-            last=draw(st.none() | st.builds(LastCommit, generation=st.integers(0, 3), commit=roots)),
+            last=draw(st.none() | st.builds(AdmittedCommit, generation=st.integers(0, 3), commit=roots)),
             given_up=draw(st.booleans()),
         )
         for name, root in list(zip(names, used, strict=True))[split:]

@@ -13,7 +13,7 @@ from msgspec.structs import replace as changed
 
 from shardrel.gate.condemned import seen_at
 from shardrel.gate.facts import Accept, Evidence
-from shardrel.gate.past import LastCommit, Past
+from shardrel.gate.past import AdmittedCommit, Past
 from shardrel.gate.retention import Kept, Wanted, keep
 from shardrel.gate.transitions import decide
 from shardrel.gate.unnamed import Found, Loose, sort_out
@@ -280,7 +280,7 @@ def _collection(world: GcWorld, bounds: Bounds) -> Iterator[tuple[str, GcWorld]]
 def _planned(world: GcWorld, bounds: Bounds, given_up: frozenset[str]) -> Plan:
     """What ``survey.Survey`` finds, of a listing and of records that are all there."""
     body = world.body
-    commits = [LastCommit(generation=at, commit=f"commit {at}") for at in range(len(world.admitted))]
+    commits = [AdmittedCommit(generation=at, commit=f"commit {at}") for at in range(len(world.admitted))]
     past = Past(
         moves=(), ended={}, admitted={RUN: commits}, progress={} if world.progress is None else {RUN: world.progress}
     )
