@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from shardrel.gate.past import EndedRun, AdmittedCommit, Move, Past
+from shardrel.gate.past import AdmittedCommit, EndedRun, Move, Past
 from shardrel.gate.retention import Commit, Kept, Wanted, keep
 from shardrel.records.gate import Alias, Candidate, GateBody, Publication, Run
 from tests.support import gates
