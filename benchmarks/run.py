@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.barrier import measure_barrier
 from benchmarks.baseline import read_and_hash, write_and_hash
+from benchmarks.checkpoint import measure_checkpoint
 from benchmarks.contamination import measure_contamination
 from benchmarks.encryption import measure_encryption
 from benchmarks.fences import measure_fences
@@ -129,6 +130,8 @@ def main() -> None:
         results |= measure_loader(quick=options.quick)
     if "barrier" in wanted:
         results |= measure_barrier(quick=options.quick)
+    if "checkpoint" in wanted:
+        results |= measure_checkpoint(quick=options.quick)
     RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     print(json.dumps(results, indent=1, sort_keys=True))
 

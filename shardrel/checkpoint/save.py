@@ -12,7 +12,7 @@ from shardrel.checkpoint.group import Group, on_coordinator, together
 from shardrel.checkpoint.manifest import tensor_entries
 from shardrel.checkpoint.ownership import Owned, owned_regions
 from shardrel.checkpoint.tensors import CapturedState, elements_of, replica_digest, take_apart
-from shardrel.checkpoint.writing import Piece, Stamp, write_pieces
+from shardrel.checkpoint.writing import Kept, Piece, Stamp, write_pieces
 from shardrel.errors import ErrorCode, RunFailedError
 from shardrel.records.checkpoint import Cut, OrderParameters, Region
 from shardrel.records.fields import Count, DigestField, Name, Record
@@ -55,6 +55,7 @@ def save(
     cut: Cut,
     order: OrderParameters | None,
     signer: Signer | None,
+    kept: Kept | None = None,
 ) -> Saved:
     """Save the state of one cut, equal on all ranks, and have the gate admit it.
 
@@ -71,6 +72,7 @@ def save(
         cut: The moment; equal on all ranks.
         order: What a resume must have again; null without a sample order.
         signer: A key of the runner's role; needed on the coordinator.
+        kept: What this process saved last of this run; what has not changed is not written again.
 
     Raises:
         RunFailedError: On every rank alike: ``permit.closed``, ``checkpoint.cut``, ``checkpoint.unsupported-state``, …
@@ -81,10 +83,11 @@ def save(
     """
     attempt = json.decode(on_coordinator(group, lambda: json.encode(begin(store, dataset, run, signer))), Attempt)
     captured: list[CapturedState] = []
+    kept = kept or Kept()
 
     def write() -> bytes:
         captured.append(take_apart(state))
-        return json.encode(_write(group, store, captured[0], attempt, cut))
+        return json.encode(_write(group, store, captured[0], attempt, cut, kept))
 
     reports = [json.decode(answer, RankReport) for answer in together(group, write)]
     _check_one_moment(reports, group.world_size)
@@ -95,15 +98,18 @@ def save(
         return json.encode(commit(store, dataset, manifest, attempt, needed(signer)))
 
     done = json.decode(on_coordinator(group, finish), Committed)
+    kept.admitted()
     return Saved(generation=done.generation, commit=done.commit, step=cut.step)
 
 
-def _write(group: Group, store: Store, captured: CapturedState, attempt: Attempt, cut: Cut) -> RankReport:
+def _write(group: Group, store: Store, captured: CapturedState, attempt: Attempt, cut: Cut, kept: Kept) -> RankReport:
     owned = owned_regions(captured.specs, group.rank, group.world_size)
     replicas = tuple(range(group.world_size))
     pieces = [_piece(captured, one, replicas) for one in owned]
     stamp = Stamp(rank=group.rank, attempt=attempt.attempt, step=cut.step)
-    stored = [Stored(tensor=owned[one.piece].tensor, region=one.region) for one in write_pieces(store, pieces, stamp)]
+    stored = [
+        Stored(tensor=owned[one.piece].tensor, region=one.region) for one in write_pieces(store, pieces, stamp, kept)
+    ]
     return RankReport(attempt=attempt.attempt, cut=cut, replica=replica_digest(captured), stored=tuple(stored))
 
 

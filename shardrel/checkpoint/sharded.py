@@ -25,6 +25,7 @@ from shardrel.checkpoint.save import Saved
 from shardrel.checkpoint.sharded_plan import TreeLoadPlanner, TreeSavePlanner
 from shardrel.checkpoint.sharded_reader import CommittedReader
 from shardrel.checkpoint.sharded_writer import CommitWriter, Purpose, committed
+from shardrel.checkpoint.writing import Kept
 from shardrel.errors import ErrorCode, RunFailedError, ShardrelError
 from shardrel.records.checkpoint import Cut
 from shardrel.store.port import Store
@@ -45,7 +46,12 @@ class Loaded:
 
 
 def save_sharded(
-    store: Store, state: dict[str, Any], purpose: Purpose, *, process_group: dist.ProcessGroup | None = None
+    store: Store,
+    state: dict[str, Any],
+    purpose: Purpose,
+    *,
+    process_group: dist.ProcessGroup | None = None,
+    kept: Kept | None = None,
 ) -> Saved:
     """Save a state that is spread over ranks; on return the gate has admitted it.
 
@@ -54,6 +60,7 @@ def save_sharded(
         state: Names to nested state with tensors and DTensors.
         purpose: Of what run and moment.
         process_group: The ranks; all of them where none is given. Without torch.distributed: one process.
+        kept: What this process saved last of this run; what has not changed is not written again.
 
     Raises:
         RunFailedError: On every rank alike, with the code of the lowest rank that failed.
@@ -61,7 +68,8 @@ def save_sharded(
     Ranks: all.
     Effects: objects, then manifest, then commit record, then the gate's head.
     """
-    writer, planner = CommitWriter(store, purpose), TreeSavePlanner()
+    kept = kept or Kept()
+    writer, planner = CommitWriter(store, purpose, kept), TreeSavePlanner()
     metadata = in_our_words(
         lambda: dcp_save(
             state,
@@ -72,6 +80,7 @@ def save_sharded(
         )
     )
     done: Committed = committed(metadata)
+    kept.admitted()
     return Saved(generation=done.generation, commit=done.commit, step=purpose.cut.step)
 
 

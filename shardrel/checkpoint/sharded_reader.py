@@ -6,11 +6,11 @@ time, so its memory is its own state and a few objects, at any world size.
 
 import io
 import threading
+import warnings
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
 import torch
 from torch.distributed.checkpoint.metadata import (
     BytesStorageMetadata,
@@ -126,10 +126,18 @@ class CommittedReader(StorageReader):
 
 
 def as_tensor(data: bytes | memoryview, dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
-    """A tensor of stored elements, copied into memory that torch may write."""
-    octets = torch.empty(len(data), dtype=torch.uint8)
-    octets.numpy()[:] = np.frombuffer(data, np.uint8)
-    return octets.view(getattr(torch, dtype)).reshape(shape)
+    """A tensor of stored elements, not copied; only to be read from."""
+    kind: torch.dtype = getattr(torch, dtype)
+    octets = torch.frombuffer(data, dtype=torch.uint8)
+    if octets.data_ptr() % kind.itemsize:
+        octets = octets.clone()  # a small region behind one with smaller elements
+    return octets.view(kind).reshape(shape)
+
+
+with warnings.catch_warnings():
+    # torch says once in a process that it can't keep anybody from writing to read-only bytes; nobody does here.
+    warnings.simplefilter("ignore")
+    torch.frombuffer(b"\0", dtype=torch.uint8)
 
 
 def _described(entry: TensorEntry) -> TensorStorageMetadata:

@@ -22,7 +22,7 @@ from shardrel.checkpoint.dtypes import ITEM_BYTES
 from shardrel.checkpoint.leaves import Path, grow, tensor_name
 from shardrel.checkpoint.sharded_plan import TreeBytes
 from shardrel.checkpoint.tensors import elements_of
-from shardrel.checkpoint.writing import Piece, Stamp, write_pieces
+from shardrel.checkpoint.writing import Kept, Piece, Stamp, write_pieces
 from shardrel.errors import ErrorCode, InvalidInputError, RunFailedError
 from shardrel.records.checkpoint import Cut, OrderParameters, Region, TensorEntry
 from shardrel.records.fields import Count, Record
@@ -63,8 +63,9 @@ class CommitWriter(StorageWriter):
     One for each save. After ``dcp.save`` returned, ``committed`` of what it returned tells what the gate admitted.
     """
 
-    def __init__(self, store: Store, purpose: Purpose) -> None:
+    def __init__(self, store: Store, purpose: Purpose, kept: Kept | None = None) -> None:
         self._store = store
+        self._kept = kept or Kept()
         self._purpose = purpose
         self._attempt: Attempt | None = None
 
@@ -122,7 +123,7 @@ class CommitWriter(StorageWriter):
         pieces = [_piece(item, planner, holders.get(item.index, (order.rank,))) for item in tensors]
         stamp = Stamp(rank=order.rank, attempt=order.attempt.attempt, step=order.cut.step)
         stored: dict[MetadataIndex, list[Region]] = {}
-        for one in write_pieces(self._store, pieces, stamp):
+        for one in write_pieces(self._store, pieces, stamp, self._kept):
             stored.setdefault(tensors[one.piece].index, []).append(one.region)
         future: Future[list[WriteResult]] = Future()
         future.set_result([_told(item, stored.get(item.index, []), planner, stamp) for item in plan.items])

@@ -10,12 +10,13 @@ from math import prod
 
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
 from shardrel.checkpoint.coverage import Box
 from shardrel.checkpoint.ownership import pack
 from shardrel.digest import digest_of
 from shardrel.records.checkpoint import Region
-from shardrel.records.descriptor import TENSOR_BYTES
+from shardrel.records.descriptor import TENSOR_BYTES, Descriptor
 from shardrel.store.objects import put
 from shardrel.store.port import Store
 
@@ -53,6 +54,33 @@ class Stamp:
     step: int
 
 
+class Kept:
+    """Objects of the last checkpoint that this process saved, by a checksum of their bytes.
+
+    What has not changed since is found here and named again: the run's head holds it in the store. One for each run and
+    process. Memory changes by training and by accident; that is what a 128-bit checksum tells.
+    """
+
+    def __init__(self) -> None:
+        self._admitted: dict[str, Descriptor] = {}
+        self._written: dict[str, Descriptor] = {}
+
+    def begin(self) -> None:
+        """A save begins; what one wrote that was not admitted is forgotten."""
+        self._written = {}
+
+    def put(self, store: Store, data: memoryview) -> Descriptor:
+        """The object of these bytes, written where it is not one of the last checkpoint's."""
+        checksum = xxhash.xxh3_128_hexdigest(data)
+        found = self._admitted.get(checksum) or put(store, data, TENSOR_BYTES)[0]
+        self._written[checksum] = found
+        return found
+
+    def admitted(self) -> None:
+        """The save's checkpoint was admitted."""
+        self._admitted = self._written
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
     """A region in the store, with the position of the piece that it is a part of."""
@@ -61,7 +89,7 @@ class Written:
     region: Region
 
 
-def write_pieces(store: Store, pieces: Sequence[Piece], stamp: Stamp) -> list[Written]:
+def write_pieces(store: Store, pieces: Sequence[Piece], stamp: Stamp, kept: Kept) -> list[Written]:
     """Store all pieces; durable on return.
 
     Small neighbours share an object, a large piece is cut into several.
@@ -69,13 +97,14 @@ def write_pieces(store: Store, pieces: Sequence[Piece], stamp: Stamp) -> list[Wr
     Raises:
         IntegrityError, OutcomeUnknownError, UnavailableError: What the store says.
     """
+    kept.begin()
     parts = [(index, box) for index, piece in enumerate(pieces) for box in cut(piece.box, piece.item_bytes, PIECE)]
     lengths = [prod(box.sizes) * pieces[index].item_bytes for index, box in parts]
     groups = [[parts[i] for i in group] for group in pack(lengths)]
     if len(groups) <= 1:
-        return [one for group in groups for one in _write(store, pieces, group, stamp)]
+        return [one for group in groups for one in _write(store, pieces, group, stamp, kept)]
     with ThreadPoolExecutor(THREADS) as pool:
-        done = list(pool.map(lambda group: _write(store, pieces, group, stamp), groups))
+        done = list(pool.map(lambda group: _write(store, pieces, group, stamp, kept), groups))
     return [one for written in done for one in written]
 
 
@@ -98,11 +127,13 @@ def _along(box: Box, axis: int, start: int, size: int) -> Box:
     return Box(tuple(offsets), tuple(sizes))
 
 
-def _write(store: Store, pieces: Sequence[Piece], group: list[tuple[int, Box]], stamp: Stamp) -> list[Written]:
+def _write(
+    store: Store, pieces: Sequence[Piece], group: list[tuple[int, Box]], stamp: Stamp, kept: Kept
+) -> list[Written]:
     """One object of a few regions, one after the other."""
     parts = [pieces[index].elements(box) for index, box in group]
     whole = (parts[0] if len(parts) == 1 else np.concatenate(parts)).data
-    descriptor, _ = put(store, whole, TENSOR_BYTES)
+    descriptor = kept.put(store, whole)
     made, start = [], 0
     for (index, box), part in zip(group, parts, strict=True):
         region = Region(
