@@ -20,7 +20,7 @@ import torch
 from shardrel.checkpoint.group import Group
 from shardrel.data.batches import StepBatch
 from shardrel.data.cache import ShardCache
-from shardrel.errors import ShardrelError
+from shardrel.errors import RunFailedError, ShardrelError
 from shardrel.store.open import open_store
 from shardrel.store.verdicts import conforming
 from shardrel.train.admission import join
@@ -147,14 +147,23 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> int:
     """Run, and end with the status of what happened."""
     options = read_options(arguments)
-    with connect(timeout_s=options.timeout) as group:
-        try:
-            train(group, options)
-        except ShardrelError as err:
-            facts = {"code": err.code, "message": err.message, "ranks": err.context.get("ranks")}
-            write_line({"event": "failed", "rank": group.rank, **facts})
-            return err.exit_status
+    try:
+        with connect(timeout_s=options.timeout) as group:
+            try:
+                train(group, options)
+            except ShardrelError as err:
+                return failed(group.rank, err)
+    except RunFailedError as err:  # ranks didn't find each other
+        return failed(int(os.environ["RANK"]), err)
     return 0
+
+
+def failed(rank: int, err: ShardrelError) -> int:
+    """Say what ended this rank; the status to leave with."""
+    write_line(
+        {"event": "failed", "rank": rank, "code": err.code, "message": err.message, "ranks": err.context.get("ranks")}
+    )
+    return err.exit_status
 
 
 if __name__ == "__main__":
