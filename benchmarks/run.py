@@ -83,7 +83,7 @@ def main() -> None:
         "--only",
         nargs="*",
         default=[],
-        help="tokens, small, memory, gate, proofs, encryption, fences, order, loader, barrier",
+        help="tokens, small, memory, gate, proofs, encryption, fences, order, loader, barrier, checkpoint",
     )
     options = parser.parse_args()
     wanted = options.only or [
@@ -97,6 +97,7 @@ def main() -> None:
         "order",
         "loader",
         "barrier",
+        "checkpoint",
     ]
     shards, count = (4, 3) if options.quick else (SHARDS, 7)
     results: dict[str, object] = {

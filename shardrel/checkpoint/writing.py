@@ -110,7 +110,7 @@ def write_pieces(store: Store, pieces: Sequence[Piece], stamp: Stamp, kept: Kept
 
 def cut(box: Box, item_bytes: int, limit: int) -> list[Box]:
     """Boxes of at most ``limit`` bytes that tile a box, each of them one run of its row-major bytes."""
-    if prod(box.sizes) * item_bytes <= limit:
+    if prod(box.sizes) * item_bytes <= max(limit, item_bytes):
         return [box]
     axis = next(index for index, size in enumerate(box.sizes) if size > 1)
     row = prod(box.sizes[axis + 1 :]) * item_bytes
