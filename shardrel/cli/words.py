@@ -46,7 +46,7 @@ def what(entry: "LogEntry") -> str:
         case "revoke":
             return f"{short(asked['root'])} for {asked['reason']}"
         case "start-run":
-            return f"{asked['run']} on {asked['alias']}"
+            return f"{asked['run']} on {', '.join(one['alias'] for one in asked['inputs'] or [asked])}"
         case "end-run":
             return f"{asked['run']}, {asked['outcome']}"
         case "admit-checkpoint":
