@@ -123,6 +123,8 @@ class Board:
         verdict = self._decide(_Abort(code=code, ranks=tuple(late)) if late else None)
         if verdict is not None:
             self._missing = verdict.ranks
+            for rank in verdict.ranks:  # others may have begun to wait later, and need not wait to the end
+                self._store.set(self._key(rank), _LOST)
             raise aborted(verdict.code, verdict.ranks)
         answers = self._store.multi_get(keys)
         if any(answer[:1] != _SAID for answer in answers):

@@ -110,6 +110,16 @@ def test_after_a_failed_collective_the_living_name_the_dead() -> None:
     assert outcomes(ranks(4, part)[:3]) == {(ErrorCode.RUN_RANK_FAILED, ("3",), 3)}
 
 
+def test_who_began_to_wait_later_learns_at_once_that_the_others_gave_up() -> None:
+    """Rank 0 would wait for a minute; rank 1 gave up long before."""
+    store = dist.HashStore()
+
+    def part(rank: int) -> object:
+        return None if rank == 2 else board(store, rank, 3, timeout=0.3 if rank else 60).exchange(b"")
+
+    assert outcomes(ranks(3, part)[:2]) == {(ErrorCode.RUN_TIMEOUT, ("2",), 3)}
+
+
 def test_a_rank_at_a_checkpoint_learns_that_others_lost_a_collective() -> None:
     store = dist.HashStore()
 

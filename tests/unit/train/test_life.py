@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from shardrel.checkpoint.group import SoloGroup
+from shardrel.checkpoint.group import Group, SoloGroup, on_coordinator
 from shardrel.checkpoint.save import Saved
 from shardrel.data.cache import ShardCache
+from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
+from shardrel.drills.ranks import run_ranks
 from shardrel.drills.recording_store import RecordingStore
 from shardrel.errors import ErrorCode, RunFailedError
 from shardrel.gate import fence, runs
@@ -27,6 +29,7 @@ from shardrel.train.watch import Watch
 from shardrel.trust.envelope import seal
 from shardrel.trust.statement import statement
 from tests.support.gates import a_report
+from tests.support.ranks import failures
 from tests.support.runs import a_deletion
 from tests.support.training import TrainingWorld, training_world
 
@@ -152,6 +155,53 @@ def test_a_hit_ends_the_run_under_each_policy_and_a_new_one_begins_anew(tmp_path
     with pytest.raises(RunFailedError) as ended:
         join(GROUP, world.store, job.cache, dataset=world.dataset, run=world.run, plan=job.pin.plan)
     assert ended.value.code == ErrorCode.GATE_RUN_ENDED
+
+
+def test_a_fence_that_moves_while_a_checkpoint_is_written_costs_no_checkpoint(tmp_path: Path) -> None:
+    """The commit record is installed, its admission refused; after the renewal it is admitted, and the next one too."""
+    job = Job(tmp_path, "renew")
+
+    def advance(_: str) -> None:
+        delete_something(job.world)
+        check_again(job.world)
+
+    job.store.inner = FaultyStore(
+        job.world.store, [Rule(operation="create", prefix="runs/", fault=Fault.HOOK, hook=advance)]
+    )
+    saved = job.checkpoint(job.step())
+    assert isinstance(saved, Saved)
+    assert (saved.generation, saved.step) == (1, 1)
+    assert seen(job.world).head.generation == 1  # type: ignore[union-attr]
+    assert [one["code"] for one in job.said("checkpoint-refused")] == [ErrorCode.PERMIT_CLOSED]
+
+
+@pytest.mark.parametrize(("policy", "checked"), [("go-on", False), ("renew", True), ("renew", False)])
+def test_all_ranks_learn_the_same(tmp_path: Path, policy: ClosedPolicy, checked: bool) -> None:
+    world = training_world(MemoryStore(), tmp_path, records=40)
+    plan = TrainPlan(columns=("text",), global_batch=8, on_closed=policy)
+
+    def part(group: Group) -> Saved | NotSaved:
+        cache = ShardCache(tmp_path / f"cache-{group.rank}", world.store)
+        pin = join(group, world.store, cache, dataset=world.dataset, run=world.run, plan=plan, watch=Watch())
+        cut = next(steps(group, cache, pin, _genesis(pin))).after
+
+        def advance() -> bytes:
+            delete_something(world)
+            if checked:
+                check_again(world)
+            return b""
+
+        on_coordinator(group, advance)
+        signer = world.signer if group.rank == 0 else None
+        return checkpoint(group, world.store, pin, {"model": torch.nn.Flatten()}, cut, signer=signer)
+
+    results = run_ranks(3, part)
+    if (policy, checked) == ("renew", False):
+        assert {(failure.code, *failure.context["ranks"]) for failure in failures(results)} == {
+            (ErrorCode.PERMIT_RECHECK, "0")
+        }
+    else:
+        assert [type(one) for one in results] == [Saved if checked else NotSaved] * 3
 
 
 def test_no_policy_ever_reads_another_shard_or_the_alias(tmp_path: Path) -> None:
