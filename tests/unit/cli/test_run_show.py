@@ -1,0 +1,58 @@
+"""``shardrel run show`` of a run whose permit a fence closed: why, and what a renewal would be answered."""
+
+from pathlib import Path
+
+import pytest
+
+from shardrel.cli.main import main
+from shardrel.gate import fence
+from shardrel.gate.attestations import attach
+from shardrel.gate.view import read_gate
+from shardrel.records.report import REPORT_PREDICATE, STATEMENT_PAYLOAD
+from shardrel.store.local import LocalStore
+from shardrel.trust.envelope import seal
+from shardrel.trust.statement import statement
+from tests.support.command import Command
+from tests.support.gates import a_report
+from tests.support.runs import a_deletion
+from tests.support.training import TrainingWorld, training_world
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> TrainingWorld:
+    return training_world(LocalStore(str(tmp_path / "store")), tmp_path, records=10, shards=1)
+
+
+def checked(world: TrainingWorld, hits: int) -> None:
+    report = a_report(read_gate(world.store, world.dataset).body, world.root, hits=hits)
+    said = statement(world.root, REPORT_PREDICATE, report, "root")
+    attach(world.store, world.root, seal(said, STATEMENT_PAYLOAD, [world.keys["verifier"]]))
+
+
+@pytest.mark.parametrize(
+    ("hits", "code", "command"),
+    [
+        (None, "permit.recheck-needed", "verify"),
+        (0, None, "run renew"),
+        (1, "permit.root-has-hit", "run cancel"),
+    ],
+)
+def test_it_says_what_to_do(
+    world: TrainingWorld,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    hits: int | None,
+    code: str | None,
+    command: str,
+) -> None:
+    words = ["run", "show", world.run, "--store", str(tmp_path / "store"), "--dataset", world.dataset]
+    shardrel = Command(capsys)
+    assert shardrel(*words)["renewal"] is None
+    fence.advance(world.store, world.dataset, "tombstones", [a_deletion(1)], world.call())
+    if hits is not None:
+        checked(world, hits)
+    shown = shardrel(*words)
+    assert (shown["state"], shown["closed"]["by"], shown["root"]) == ("closed", "tombstones", world.root)
+    assert (shown["renewal"] or {}).get("code") == code
+    assert main(words) == 0
+    assert f"shardrel {command}" in " ".join(capsys.readouterr().out.split())
