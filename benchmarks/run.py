@@ -1,6 +1,6 @@
 """``make bench``: all ratios in one run, written to ``benchmarks/results.json``.
 
-python -m benchmarks.run [--quick] [--only NAME ...]
+python -m benchmarks.run [--quick] [--only NAME ...]: of these a run is printed and not written down.
 """
 
 import argparse
@@ -8,7 +8,7 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -35,6 +35,8 @@ SHARDS = 16
 RECORDS = {"tokens": 10_000, "small": 200_000}
 TOKEN_COLUMN = {"tokens": "tokens", "small": None}
 RESULTS = Path(__file__).parent / "results.json"
+
+Figures = Mapping[str, object] | Iterable[tuple[str, object]]
 
 
 def verify_and_publish(kind: str, folder: Path, shards: int, count: int) -> Iterator[tuple[str, dict[str, object]]]:
@@ -75,66 +77,52 @@ def verify_and_publish(kind: str, folder: Path, shards: int, count: int) -> Iter
     yield f"publish.{kind}", measured.summary()
 
 
+def areas(shards: int, count: int, *, quick: bool) -> dict[str, Callable[[], Figures]]:
+    """What can be measured, by the names that ``--only`` takes."""
+    return {
+        "tokens": lambda: releases("tokens", shards, count),
+        "small": lambda: releases("small", shards, count),
+        "memory": lambda: {"verify.memory": peaks()},
+        "gate": lambda: measure_gate(quick=quick),
+        "proofs": lambda: measure_proofs(quick=quick),
+        "encryption": lambda: measure_encryption(quick=quick),
+        "fences": lambda: measure_fences(quick=quick),
+        "contamination": lambda: {"fences.contamination": measure_contamination(6 if quick else 60)},
+        "order": lambda: measure_order(peer_python()),
+        "loader": lambda: measure_loader(quick=quick),
+        "barrier": lambda: measure_barrier(quick=quick),
+        "checkpoint": lambda: measure_checkpoint(quick=quick),
+    }
+
+
+def releases(kind: str, shards: int, count: int) -> Iterator[tuple[str, object]]:
+    """Both ratios of one input, in a folder of their own."""
+    with tempfile.TemporaryDirectory(prefix="shardrel-bench-") as name:
+        for key, summary in verify_and_publish(kind, Path(name), shards, count):
+            yield key, summary
+            yield f"{key}.ratio", summary["ratio"]
+            note(f"{key}: {summary}")
+
+
 def main() -> None:
-    """Run, print, write."""
+    """Run and print; a whole run is written down."""
     parser = argparse.ArgumentParser(description="Ratios against a stated baseline, both sides in one run.")
     parser.add_argument("--quick", action="store_true", help="4 shards and 3 pairs: to try the benchmarks themselves")
-    parser.add_argument(
-        "--only",
-        nargs="*",
-        default=[],
-        help="tokens, small, memory, gate, proofs, encryption, fences, order, loader, barrier, checkpoint",
-    )
+    parser.add_argument("--only", nargs="*", choices=areas(0, 0, quick=True), default=[], help="some of them")
     options = parser.parse_args()
-    wanted = options.only or [
-        "tokens",
-        "small",
-        "memory",
-        "gate",
-        "proofs",
-        "encryption",
-        "fences",
-        "order",
-        "loader",
-        "barrier",
-        "checkpoint",
-    ]
-    shards, count = (4, 3) if options.quick else (SHARDS, 7)
+    known = areas(*((4, 3) if options.quick else (SHARDS, 7)), quick=options.quick)
     results: dict[str, object] = {
         "machine": machine(),
         "versions": _versions(),
         "commit": _commit(),
         "threads": THREADS,
     }
-    for kind in ("tokens", "small"):
-        if kind in wanted:
-            with tempfile.TemporaryDirectory(prefix="shardrel-bench-") as name:
-                for key, summary in verify_and_publish(kind, Path(name), shards, count):
-                    results[key] = summary
-                    results[f"{key}.ratio"] = summary["ratio"]
-                    note(f"{key}: {summary}")
-    if "memory" in wanted:
-        results["verify.memory"] = peaks()
-        note(f"verify.memory: {results['verify.memory']}")
-    if "gate" in wanted:
-        results |= measure_gate(quick=options.quick)
-    if "proofs" in wanted:
-        results |= measure_proofs(quick=options.quick)
-    if "encryption" in wanted:
-        results |= measure_encryption(quick=options.quick)
-    if "fences" in wanted:
-        results |= measure_fences(quick=options.quick)
-        results["fences.contamination"] = measure_contamination(6 if options.quick else 60)
-    if "order" in wanted:
-        results |= measure_order(peer_python())
-    if "loader" in wanted:
-        results |= measure_loader(quick=options.quick)
-    if "barrier" in wanted:
-        results |= measure_barrier(quick=options.quick)
-    if "checkpoint" in wanted:
-        results |= measure_checkpoint(quick=options.quick)
-    RESULTS.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    print(json.dumps(results, indent=1, sort_keys=True))
+    for name in options.only or known:
+        results |= known[name]()
+    text = json.dumps(results, indent=1, sort_keys=True)
+    if not options.only and not options.quick:
+        RESULTS.write_text(text + "\n", encoding="utf-8")
+    print(text)
 
 
 def _versions() -> dict[str, str]:
