@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shardrel import clock
+from shardrel.cli import drill_crash
+from shardrel.cli.drill_crash import CrashOptions
 from shardrel.cli.output import Result, Table, meter
 from shardrel.cli.settings import Settings
-from shardrel.errors import UnavailableError
+from shardrel.errors import ErrorCode, InvalidInputError, UnavailableError
 
 if TYPE_CHECKING:
     from shardrel.drills.drill import Drill, Outcome
     from shardrel.store.port import Store
+
+_PANEL = "The drill crash"
 
 
 def drill(
@@ -23,16 +27,62 @@ def drill(
         str | None, typer.Argument(metavar="NAME", help="A drill, or all; without one: what there is.")
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the scratch store, to look at it.")] = False,
+    barrier: Annotated[
+        str | None,
+        typer.Option(
+            "--barrier",
+            metavar="POINT",
+            help="Where to kill: commit-after-file-fsync, commit-after-rename, store-N-before, store-N-after.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="The bundle; has to be fresh.", rich_help_panel=_PANEL),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="DIR",
+            help=f"Fashion-MNIST's four files; default {drill_crash.DATA}.",
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of order and model.", rich_help_panel=_PANEL)] = 0,
+    ranks: Annotated[int, typer.Option("--ranks", min=1, max=6, help="Before the crash.", rich_help_panel=_PANEL)] = 4,
+    onto: Annotated[
+        int, typer.Option("--onto", min=1, max=6, help="Ranks after resharding.", rich_help_panel=_PANEL)
+    ] = 3,
+    repository: Annotated[
+        Path | None,
+        typer.Option("--repository", metavar="DIR", help="A clean checkout of the program.", rich_help_panel=_PANEL),
+    ] = None,
+    expected_revision: Annotated[
+        str | None,
+        typer.Option("--expected-revision", metavar="SHA", help="Its commit, 40 digits.", rich_help_panel=_PANEL),
+    ] = None,
 ) -> Result:
     """Break things on purpose on a scratch store, and see that each fault is answered by its code.
 
     Everything lies in a fresh folder or prefix, drill-ID, below --store and is taken away again; nothing that is
     there is touched. The keys are made for the drills and never saved.
+
+    The drill "crash" is another kind: real processes train on Fashion-MNIST, the one that commits a checkpoint is
+    killed at --barrier, and what comes after is compared bit for bit with what was never interrupted.
     """
     from shardrel.drills.catalogue import DRILLS, chosen
     from shardrel.drills.cleanup import missing_parents
     from shardrel.store.open import open_store
 
+    crash = CrashOptions(
+        barrier=barrier, out=out, data=data, seed=seed, ranks=ranks, onto=onto, repository=repository,
+        revision=expected_revision,
+    )  # fmt: skip
+    if name == drill_crash.NAME:
+        return drill_crash.crash(settings, crash)
+    if crash.given:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "these options belong to: shardrel drill crash")
     if name is None:
         return _listed(DRILLS)
     drills = chosen(name)

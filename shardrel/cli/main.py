@@ -35,6 +35,7 @@ from shardrel.cli import (
     snapshot,
     status,
     verify,
+    verify_bundle,
 )
 from shardrel.cli import run as runs
 from shardrel.cli.border import guarded
@@ -99,6 +100,7 @@ _VERBS: dict[str, _Verb] = {
     "serve": serve.serve,
     "probe": probe.probe,
     "drill": drill.drill,
+    "verify-bundle": verify_bundle.verify_bundle,
 }
 _GROUPS: dict[str, tuple[str, dict[str, _Verb]]] = {
     "run": (
@@ -111,7 +113,13 @@ _GROUPS: dict[str, tuple[str, dict[str, _Verb]]] = {
     ),
     "keys": (
         "Keys, local and in KMS.",
-        {"make": keys.make, "show": keys.show, "rotate": rotate.rotate, "sign": sign.sign, "make-encryption": decryption.make_encryption},
+        {
+            "make": keys.make,
+            "show": keys.show,
+            "rotate": rotate.rotate,
+            "sign": sign.sign,
+            "make-encryption": decryption.make_encryption,
+        },
     ),
     "policy": ("Who may say what.", {"show": policy.show, "set": policy.set_policy}),
 }

@@ -124,12 +124,16 @@ class LocalStore:
                 with suppress(OSError):  # it holds something, or is gone
                     os.rmdir(name, dir_fd=folder)
 
+    def passed(self, step: str, key: ObjectKey) -> None:
+        """A write has come past a step: ``file-fsync``, ``rename``, ``folder-fsync``. A crash laboratory stops here."""
+
     def _install(
         self, root: int, folder: int, key: ObjectKey, data: bytes | memoryview, *, replace: bool = False
     ) -> Written | Unknown | None:
         """Give a durable draft its name, durably; None where the name is taken and may not be replaced."""
         name = key.rsplit("/", 1)[1]
         with self._draft(root, data) as (tmp, draft):
+            self.passed("file-fsync", key)
             try:
                 if replace:
                     os.rename(draft, name, src_dir_fd=tmp, dst_dir_fd=folder)
@@ -141,8 +145,10 @@ class LocalStore:
                 if err.errno in _NOTHING_LANDED:
                     raise
                 return Unknown(folders.sentence(err))
+            self.passed("rename", key)
         try:
             folders.flush(folder)
+            self.passed("folder-fsync", key)
         except OSError as err:  # whatever it is: the name is there, and may be gone after a crash
             return Unknown(folders.sentence(err))
         return Written(version := _version(key, data), Token(version))

@@ -39,7 +39,7 @@ WRITING = {
 OTHERS = {
     "init", "probe", "drill", "digest", "status", "log", "pull", "run show", "checkpoint list", "checkpoint show",
     "checkpoint preflight", "keys make", "keys make-encryption", "keys show", "keys sign", "policy show", "diff", "report",
-    "affected", "prove", "check-proof", "serve",
+    "affected", "prove", "check-proof", "serve", "verify-bundle",
 }  # fmt: skip
 
 

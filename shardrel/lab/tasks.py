@@ -1,0 +1,113 @@
+"""What the isolated processes of a drill are asked, and what they answer. Source: schemas/SPEC.md#crash-lab."""
+
+from shardrel.lab.barrier import Event
+from shardrel.lab.evidence import Choice, Evaluation
+from shardrel.records.fields import Count, DigestField, Name, Positive, Record
+
+
+class Place(Record, frozen=True, kw_only=True):
+    """Where a process works.
+
+    Attributes:
+        store: Folder of a local store.
+        keys: Folder of the drill's own keys.
+    """
+
+    store: str
+    keys: str
+    dataset: Name
+    run: Name
+    seed: Count
+
+
+class Train(Record, tag_field="task", tag="train", frozen=True, kw_only=True):
+    """As one rank of a group: resume, train so many batches, and leave the state behind each of them."""
+
+    place: Place
+    cache: str
+    handoff: str
+    batches: Positive
+    global_batch: Positive
+
+
+class Publication(Record, frozen=True, kw_only=True):
+    """One transaction.
+
+    Attributes:
+        handoff: Folder of what the ranks left.
+    """
+
+    store: str
+    attempt: Name
+    handoff: str
+    world_size: Positive
+
+
+class Publish(Record, tag_field="task", tag="publish", frozen=True, kw_only=True):
+    """Commit what workers left; with ``watched`` every event waits for its acknowledgement."""
+
+    place: Place
+    publications: tuple[Publication, ...]
+    watched: bool
+
+
+class Recover(Record, tag_field="task", tag="recover", frozen=True, kw_only=True):
+    """Find the newest committed generation, as a job does that knows nothing."""
+
+    place: Place
+
+
+class Reshard(Record, tag_field="task", tag="reshard", frozen=True, kw_only=True):
+    """Write a generation anew, offline, for another number of ranks."""
+
+    place: Place
+    attempt: Name
+    generation: Count
+    world_size: Positive
+
+
+class Evaluate(Record, tag_field="task", tag="evaluate", frozen=True, kw_only=True):
+    """Evaluate one generation each of the reference and of the recovered store."""
+
+    reference: Place
+    recovered: Place
+    root: DigestField
+    step: Count
+
+
+Task = Train | Publish | Recover | Reshard | Evaluate
+
+
+class Trained(Record, tag_field="answer", tag="trained", frozen=True, kw_only=True):
+    """Ledger behind each batch, and the last step."""
+
+    trace: tuple[DigestField, ...]
+    step: Count
+
+
+class Happened(Record, tag_field="answer", tag="event", frozen=True, kw_only=True):
+    """An event of a watched publisher, which goes on when a byte comes."""
+
+    event: Event
+
+
+class Committed(Record, tag_field="answer", tag="committed", frozen=True, kw_only=True):
+    """Commit records, in the order of the publications."""
+
+    commits: tuple[DigestField, ...]
+
+
+class Recovered(Record, tag_field="answer", tag="recovered", frozen=True, kw_only=True):
+    """The choice."""
+
+    choice: Choice
+
+
+class Evaluated(Record, tag_field="answer", tag="evaluated", frozen=True, kw_only=True):
+    """Both evaluations."""
+
+    reference: Evaluation
+    recovered: Evaluation
+
+
+Answer = Trained | Happened | Committed | Recovered | Evaluated
