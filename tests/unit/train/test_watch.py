@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -218,3 +219,10 @@ def test_a_loader_counts_what_the_loop_waits(world: TrainingWorld, tmp_path: Pat
     assert watch.figures.get("shardrel_samples_total", root=world.root) == 40
     assert watch.figures.get("shardrel_data_stall_seconds_total", root=world.root) > 0
     assert watch.ready()[0]
+
+
+def test_without_its_library_figures_are_refused_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(InvalidInputError) as err:
+        Watch().served("127.0.0.1", 0).__enter__()
+    assert "shardrel[metrics]" in err.value.message
