@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from shardrel.canonical.rows import RowEncoder
+from shardrel.data.encryption import open_parquet
 from shardrel.data.shards import shard_descriptor
 from shardrel.digest import to_digest
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
@@ -20,8 +20,8 @@ from shardrel.records.schema import RecordSchema
 from shardrel.records.snapshot import MemberIndex, Part, Snapshot
 from shardrel.store.objects import get, get_record
 from shardrel.store.port import Store
-from shardrel.trust.key_encryption import DataKey, Unlocked
-from shardrel.trust.release_keys import ShardLock, index_key, shard_lock, snapshot_key
+from shardrel.trust.key_encryption import Unlocked
+from shardrel.trust.release_keys import ShardLock, index_key, part_lock, shard_lock, snapshot_key
 from shardrel.trust.sealed_parts import PartsKey
 
 MAX_PART_BYTES = 64 * 1024 * 1024
@@ -136,8 +136,8 @@ def _part_list(store: Store, parts: tuple[Part, ...], columns: Columns, key: Par
 def _read_part(store: Store, part: Part, columns: Columns, key: PartsKey | None) -> Any:
     if part.object.size > MAX_PART_BYTES or part.records > MAX_PART_RECORDS:
         raise IntegrityError(ErrorCode.MEMBER_INDEX, "a part is larger than a part may be")
-    lock = None if key is None else (key.data_key, key.aad_prefix(part.last_sample_id or ""))
-    file = _opened(get(store, part.object), lock)
+    lock = None if key is None else part_lock(key, part)
+    file = open_parquet(get(store, part.object), lock, part.object.digest)
     if file.metadata.num_rows != part.records:
         raise IntegrityError(ErrorCode.MEMBER_INDEX, "a part holds another number of members than it says")
     table = _decoded(file.read)
@@ -149,21 +149,7 @@ def _read_part(store: Store, part: Part, columns: Columns, key: PartsKey | None)
 
 
 def _open_shard(store: Store, shard: Shard, lock: ShardLock | None) -> Any:
-    return _opened(get(store, shard_descriptor(shard)), None if lock is None else (lock.data_key, lock.aad_prefix))
-
-
-def _opened(data: bytes, lock: tuple[DataKey, bytes] | None) -> Any:
-    properties = None
-    if lock is not None:
-        from pyarrow.parquet.encryption import create_decryption_properties
-
-        properties = create_decryption_properties(lock[0].key, aad_prefix=lock[1], allow_plaintext_files=False)
-    try:
-        return pq.ParquetFile(pa.BufferReader(data), decryption_properties=properties, page_checksum_verification=True)
-    except (pa.ArrowException, OSError, ValueError) as err:
-        if lock is None:
-            raise IntegrityError(ErrorCode.PARQUET_STRUCTURE, "an object of the release does not decode") from err
-        raise IntegrityError(ErrorCode.ENCRYPTION_AAD, "an object of the release does not decrypt") from err
+    return open_parquet(get(store, shard_descriptor(shard)), lock, shard.id)
 
 
 def _decoded(read: Callable[[], Any]) -> Any:
