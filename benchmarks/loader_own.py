@@ -76,8 +76,7 @@ def ours(data: Published, shape: str, batch: int, cold: bool) -> Iterator[int]:
             if step.before.epoch:
                 break
             if shape == "rows":
-                # Small rows are gathered and split; of wide ones a view each, as the bare side has it.
-                rows = step.ragged(data.column).rows() if data.shape is None else step.views(data.column)
+                rows = step.views(data.column)  # on the mapped files, as the bare side has them
                 assert len(rows) == step.count
             elif data.shape is None:
                 step.ragged(data.column)

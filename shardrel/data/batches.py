@@ -87,6 +87,10 @@ class StepBatch:
         """A tensor a row on the mapped shards themselves: nothing is copied, and nothing may be written to them.
 
         The mapping is private: a write would change neither file nor other processes, and this process's later batches.
+        What lies under a null row is not defined.
+
+        Raises:
+            InvalidInputError: ``input.column-type``.
         """
         views = self.taken.views(name, self.first, self.first + self.size)
         return [torch.from_numpy(view) for view in views]

@@ -1,6 +1,6 @@
 """Rows taken from several shards at once, as one piece of memory a column. Source: schemas/SPEC.md#decoded-columns."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,16 +45,6 @@ class StoredColumn:
         first = self.starts[rows]
         return first, self.starts[rows + 1] - first
 
-    def views(self) -> Callable[[int], npt.NDArray[Any]]:
-        """A function that gives the numbers of one row, in the file's own memory: of a row's shape, or (elements, …)."""
-        assert self.data is not None
-        form = self.form
-        if self.starts is None:
-            return self.data.view(form.dtype).reshape(-1, *form.shape).__getitem__
-        values = self.data.view(form.dtype).reshape(-1, *form.shape)
-        ends = self.starts if form.width == 1 else self.starts // form.width
-        return lambda row: values[ends[row] : ends[row + 1]]
-
     def logical(self) -> Any:
         """The whole column in its logical Arrow type."""
         if self.form.kind == "arrow":
@@ -68,7 +58,7 @@ def stored_column(array: Any, form: Form) -> StoredColumn:
     if form.kind == "arrow" or array.type != stored_type(form):
         return StoredColumn(form=form.as_arrow(), array=array, starts=None, data=None, valid=None)
     buffers = array.buffers()
-    data = np.frombuffer(buffers[-1], np.uint8) if buffers[-1] else np.zeros(0, np.uint8)
+    data = np.asarray(_Memory(buffers[-1], buffers[-1].size)) if buffers[-1] else np.zeros(0, np.uint8)
     starts = None
     if form.kind == "ragged":
         starts = np.frombuffer(buffers[1], np.int64) if len(array) else np.zeros(1, np.int64)
@@ -160,6 +150,45 @@ def gather(parts: Sequence[Taken], count: int) -> Column:
     return _column(form, count, data, ends, valid)
 
 
+class RowViews:
+    """Rows of several shards where they lie: each is a view of a mapped file.
+
+    Args:
+        columns: The column in each of the shards.
+        slots: Which of them each row is in.
+        rows: Its number there.
+
+    Raises:
+        InvalidInputError: ``input.column-type``: rows that are no numbers.
+    """
+
+    def __init__(self, columns: Sequence[StoredColumn], slots: Ints, rows: Ints) -> None:
+        self._flat = [_numbers_of(column) for column in columns]
+        self._slots = slots.tolist()
+        self._first = rows.tolist()
+        self._last: list[int] | None = None
+        if columns and columns[0].starts is not None:
+            first, length = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+            for slot, column in enumerate(columns):
+                at = np.flatnonzero(slots == slot)
+                first[at], length[at] = column.spans(rows[at])
+            width = columns[0].form.width
+            self._first, self._last = (first // width).tolist(), ((first + length) // width).tolist()
+
+    def between(self, low: int, high: int) -> list[npt.NDArray[Any]]:
+        """Rows low … high−1: of a row's shape, or (elements, …)."""
+        flat, slots, first = self._flat, self._slots[low:high], self._first[low:high]
+        if self._last is None:
+            return [flat[slot][row, ...] for slot, row in zip(slots, first, strict=True)]
+        return [flat[slot][a:b] for slot, a, b in zip(slots, first, self._last[low:high], strict=True)]
+
+
+def _numbers_of(column: StoredColumn) -> npt.NDArray[Any]:
+    if column.data is None:
+        raise InvalidInputError(ErrorCode.INPUT_COLUMN_TYPE, "only rows of numbers, strings and binaries have views")
+    return column.data.view(column.form.dtype).reshape(-1, *column.form.shape)
+
+
 def pick(columns: Sequence[StoredColumn], slots: Ints, rows: Ints) -> Column:
     """Row ``rows[i]`` of column ``slots[i]``, copied one by one: for few rows of many bytes."""
     form = columns[0].form
@@ -167,8 +196,7 @@ def pick(columns: Sequence[StoredColumn], slots: Ints, rows: Ints) -> Column:
     valid = None
     if any(column.valid is not None for column in columns):
         valid = np.array([columns[s].valid is None or columns[s].valid[r] for s, r in pairs], np.bool_)
-    of = [column.views() for column in columns]
-    views = [of[slot](row) for slot, row in pairs]
+    views = RowViews(columns, slots, rows).between(0, len(pairs))
     ends = None
     if form.kind == "ragged":
         ends = np.cumsum([0, *map(len, views)])
@@ -244,8 +272,11 @@ def _copy_rows(parts: Sequence[Taken], first: Ints, length: Ints) -> Bytes:
     return out
 
 
-class _Fresh:
-    """Memory that Arrow has just filled and that nobody else holds, so it may be written to as well."""
+class _Memory:
+    """A buffer's memory without Arrow's mark of being read-only, which torch warns about.
+
+    What was gathered belongs to the batch; a mapped file is mapped privately.
+    """
 
     def __init__(self, buffer: Any, size: int) -> None:
         self.buffer = buffer
@@ -254,7 +285,7 @@ class _Fresh:
 
 def _bytes_of(array: Any) -> Bytes:
     size = int(np.frombuffer(array.buffers()[1], np.int64)[len(array)])
-    return np.asarray(_Fresh(array.buffers()[2], size)) if size else np.zeros(0, np.uint8)
+    return np.asarray(_Memory(array.buffers()[2], size)) if size else np.zeros(0, np.uint8)
 
 
 def _gather_arrow(parts: Sequence[Taken], count: int) -> Column:

@@ -3,14 +3,14 @@
 Source: schemas/SPEC.md#decoded-columns
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from shardrel.data.columns import Column, Ints, StoredColumn, Taken, gather, pick, stored_column
+from shardrel.data.columns import Column, Ints, RowViews, StoredColumn, Taken, gather, pick, stored_column
 from shardrel.data.decoded import DecodedShard
 from shardrel.data.forms import form_of, stored_type
 from shardrel.errors import ErrorCode, InvalidInputError
@@ -54,7 +54,7 @@ class HeldRows:
         if column.values is None:
             return []
         if column.ends is None:
-            return list(column.values)
+            return [column.values[row, ...] for row in range(column.rows)]
         return [column.values[a:b] for a, b in zip(column.ends[:-1], column.ends[1:], strict=True)]
 
 
@@ -69,7 +69,7 @@ class GatheredRows:
         self._rows = rows
         self._gathered: dict[str, Column] = {}
         self._wide: dict[str, bool] = {}
-        self._views: dict[str, list[Callable[[int], npt.NDArray[Any]]]] = {}
+        self._views: dict[str, RowViews] = {}
 
     def column(self, name: str, low: int, high: int) -> Column:
         """One column of samples low … high−1."""
@@ -91,10 +91,8 @@ class GatheredRows:
     def views(self, name: str, low: int, high: int) -> list[npt.NDArray[Any]]:
         """The numbers of each of those samples, in the mapped files themselves."""
         if name not in self._views:
-            self._views[name] = [column.views() for column in self._stored(self.names.index(name))]
-        of = self._views[name]
-        slots, rows = self._slots[low:high].tolist(), self._rows[low:high].tolist()
-        return [of[slot](row) for slot, row in zip(slots, rows, strict=True)]
+            self._views[name] = RowViews(self._stored(self.names.index(name)), self._slots, self._rows)
+        return self._views[name].between(low, high)
 
     def lengths(self, name: str) -> Ints:
         """Elements of every sample's list; nothing is gathered.

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from shardrel.data import ledger
 from shardrel.data.batches import Seat, StepBatch, batches
 from shardrel.data.cache import ShardCache
+from shardrel.data.columns import RowViews, StoredColumn
 from shardrel.data.decoded import DecodedCache, ShardEntry
+from shardrel.data.forms import form_of
 from shardrel.data.order import SampleOrder
 from shardrel.data.plan import effective_split
 from shardrel.data.reader import ShardReader
@@ -91,6 +94,9 @@ def test_the_ranks_together_get_the_samples_of_the_order_in_order(
         found = [text for part in parts for text in part.table["text"].to_pylist()]
         assert found == [texts[shard][index] for shard, index in parts[0].samples.tolist()]
         assert sum(part.share for part in parts) == pytest.approx(1)
+        rows = [bytes(row.tolist()).decode() for part in parts for row in part.ragged("text").rows()]
+        views = [bytes(row.tolist()).decode() for part in parts for row in part.views("text")]
+        assert rows == views == found
         assert len({part.after for part in parts}) == 1
     epoch = sorted(text for step in ranks[0] for text in step.table["text"].to_pylist() if step.before.epoch == 0)
     if world_size == 1:
@@ -103,6 +109,16 @@ def test_the_ledger_of_the_steps_is_the_one_that_sizes_and_seed_give(
     steps = some_steps(world, schema, tmp_path, "train", rank=1, world_size=2, keep=3)
     order = order_of(expected_texts(world, "train"))
     assert steps[-1].after == ledger.replay(ledger.genesis(world.root), order, 7, len(steps))
+
+
+def test_what_has_no_views_is_refused(world: TrainingWorld, schema: RecordSchema, tmp_path: Path) -> None:
+    (batch, *_) = some_steps(world, schema, tmp_path, None, rank=0, world_size=1, keep=3)
+    numbers = [int(view) for view in batch.views("number")]
+    assert numbers == batch.table["number"].to_pylist() == batch.tensor("number").tolist()
+    column = StoredColumn(form=form_of(schema.fields[0]), array=pa.array([]), starts=None, data=None, valid=None)
+    with pytest.raises(InvalidInputError) as caught:
+        RowViews([column], np.zeros(1, np.int64), np.zeros(1, np.int64))
+    assert caught.value.code == ErrorCode.INPUT_COLUMN_TYPE
 
 
 def test_a_shard_is_decoded_by_its_logical_types(world: TrainingWorld, schema: RecordSchema) -> None:
