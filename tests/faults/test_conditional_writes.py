@@ -7,11 +7,13 @@ import ast
 import re
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from shardrel.canonical import json
 from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.drills.recording_store import RecordingStore
 from shardrel.errors import OutcomeUnknownError, RunFailedError, ShardrelError, UnavailableError
@@ -24,6 +26,7 @@ from shardrel.gate.policy import set_policy
 from shardrel.gate.revoke import revoke
 from shardrel.gate.rollback import rollback
 from shardrel.gate.view import find_gate, read_gate
+from shardrel.records.release import Release
 from shardrel.store.layout import object_key
 from shardrel.store.memory import MemoryStore
 from shardrel.store.port import Store
@@ -31,6 +34,7 @@ from shardrel.store.probe import ProbeVerdict
 from shardrel.store.verdicts import keep, kept
 from tests.support import gates
 from tests.support.checkpoints import ROOT, RUN, cut, save_on
+from tests.support.encrypted import a_key, publish_with
 from tests.support.gates import DATASET, a_root, attest, new_gate
 from tests.support.publishing import NOW, Publishing, new_keys, records_table, write_source
 from tests.support.runs import a_deletion, admit_root, advance_tombstones, started_run
@@ -40,6 +44,7 @@ BEFORE = (Fault.UNKNOWN_BEFORE, Fault.FAIL_BEFORE)
 AFTER = (Fault.UNKNOWN_AFTER, Fault.FAIL_AFTER)
 OTHER = a_root("another")
 KEYS = new_keys()
+KEY_ENCRYPTION = a_key()
 
 
 class World:
@@ -106,6 +111,17 @@ def publish(store: Store, world: World) -> None:
     at.publish(at.snapshot(world.source), world.source)
 
 
+def declared(store: Store) -> None:
+    publishing(store)
+    with TemporaryDirectory() as folder:
+        Publishing(store=store, keys=KEYS).snapshot(World(Path(folder)).source)
+
+
+def publish_encrypted(store: Store, world: World) -> None:
+    at = Publishing(store=store, keys=KEYS)
+    publish_with(at, at.snapshot(world.source), world.source, KEY_ENCRYPTION)
+
+
 def save(store: Store, world: World) -> None:
     for result in save_on(store, 4):
         if isinstance(result, BaseException):
@@ -125,6 +141,7 @@ VERBS: dict[str, tuple[Callable[[Store], None], Callable[[Store, World], Any]]] 
     "init": (nothing, lambda s, w: init(s, DATASET, gates.a_policy(), w.call)),
     "probe": (nothing, lambda s, w: keep(s, DATASET, ProbeVerdict(checks=(), quoted_tokens=True), NOW)),
     "snapshot and publish": (publishing, publish),
+    "publish --encrypt": (declared, publish_encrypted),
     "begin-publication": (gate, lambda s, w: publication.begin_publication(s, DATASET, "pub", gates.SNAPSHOT, w.call)),
     "end-publication": (pinned, lambda s, w: publication.end_publication(s, DATASET, "pub", ROOT, w.call)),
     "verify": (staged, lambda s, w: gates.attach_report(s, gates.a_report(read_gate(s, DATASET).body, ROOT))),
@@ -148,6 +165,7 @@ CLASSES = {
     "probe": "gates/<dataset>/probe",
     "record": "runs/<run>/record",
     "commits": "runs/<run>/commits/<generation>",
+    "keys": "keys/…",
 }
 
 
@@ -197,9 +215,16 @@ def summary(store: Store) -> dict[str, Any]:
 
 
 def _content(store: Store, root: str) -> str:
-    """A root names versions, which differ with the order of writes; what it says beside them does not."""
+    """A root names versions, which differ with the order of writes; what it says beside them does not.
+
+    Of an encrypted one, whose bytes are other ones each time, it is what it says of the records.
+    """
     stored = store.read(object_key(root), max_bytes=1 << 20)
-    return root if stored is None else re.sub(rb'"objectVersion":"[^"]*"', b"", stored.data).hex()
+    if stored is None:
+        return root
+    if json.decode(stored.data, Release).encryption is not None:
+        return repr(re.findall(rb'"(?:logicalDigest|memberSetDigest|orderedMemberTupleRoot)":"[^"]*"', stored.data))
+    return re.sub(rb'"objectVersion":"[^"]*"', b"", stored.data).hex()
 
 
 def _head(run: Any) -> tuple[int, int] | None:
@@ -243,7 +268,10 @@ def stopped(verb: str, fault: Fault, act: Callable[[], Any]) -> None:
 
 
 def matches(verb: str, found: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    if verb == "snapshot and publish":
+    if verb == "publish --encrypt":
+        # Other bytes are another root, and a statement that was made of the first stays.
+        found = {**found, "attestations": wanted["attestations"]}
+    if verb in ("snapshot and publish", "publish --encrypt"):
         # A publication that had ended is opened and ended once more, which changes nothing but the count.
         counted = found["data"]["sequence"]
         return found == {**wanted, "data": {**wanted["data"], "sequence": counted}} and counted in (3, 5)
@@ -293,6 +321,7 @@ def test_conditional_writes_are_made_in_these_places_alone() -> None:
         "shardrel/store/racers.py swap",
     }
     assert found - tools - probing == {
+        "publisher/encryption.py create",
         "shardrel/store/objects.py create",
         "shardrel/store/verdicts.py swap",
         "shardrel/gate/attestations.py create",

@@ -54,7 +54,7 @@ def test_every_point_of_every_command(tmp_path: Path, steps: list[str], capsys: 
 
 def test_a_rerun_that_forgot_its_operation_is_noticed(tmp_path: Path) -> None:
     """Killed after the swap, and without its operation id, the start of a run starts another one."""
-    results = crash(tmp_path / "story", 10, 2, "run-start-unnamed", forget=True)
+    results = crash(tmp_path / "story", 4, 1, "run-start-unnamed", forget=True)
     [result] = [result for result in results if result["tried"]]
     assert result["step"] == "run-start-unnamed"
     assert 0 < len(result["wrong"]) < result["tried"]

@@ -40,7 +40,7 @@ def test_a_drill_tells_what_was_expected_and_what_was_observed(shardrel: Command
 
 
 def test_a_fault_that_gets_through_is_exit_status_1(shardrel: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shardrel.drills.gates.must_hold", lambda digests, saved: None)
+    monkeypatch.setattr("shardrel.drills.anchors.must_extend", lambda store, view, history, kept: None)
     [drill] = shardrel("drill", "gate-rollback", status=1)["drills"]
     assert (drill["observed"], drill["ok"]) == ("nothing", False)
 
