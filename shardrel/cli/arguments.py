@@ -26,6 +26,10 @@ OperationId = Annotated[
 ExpectGeneration = Annotated[
     int | None,
     typer.Option(
-        "--expect-generation", min=0, metavar="N", help="Refuse unless the alias stands at N; 0 is a new one."
+        "--expect-generation",
+        min=0,
+        max=(1 << 53) - 1,
+        metavar="N",
+        help="Refuse unless the alias stands at N; 0 is a new one.",
     ),
 ]

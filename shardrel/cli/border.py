@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import typer
 
-from shardrel.cli.output import write_error
+from shardrel.cli.output import open_streams, write_error
 from shardrel.errors import ErrorCode, ShardrelError, StoppedError, UnavailableError
 
 # Typer keeps its error classes private and moves them around; this is the base of the ones about the call.
@@ -19,6 +19,7 @@ def guarded(action: Callable[[], int], *, as_json: bool) -> int:
 
     Effects: an error is written to stdout as JSON, or to stderr for people.
     """
+    open_streams(as_json=as_json)
     try:
         return action()
     except ShardrelError as err:
@@ -33,6 +34,10 @@ def guarded(action: Callable[[], int], *, as_json: bool) -> int:
         reason = os.strerror(err.errno) if err.errno else type(err).__name__
         context = {"file": str(err.filename)} if err.filename else {}
         write_error(ErrorCode.STORE_UNAVAILABLE.value, f"this machine refuses: {reason}", context, as_json=as_json)
+        _trace_if_asked()
+        return UnavailableError.exit_status
+    except MemoryError:
+        write_error(ErrorCode.STORE_UNAVAILABLE.value, "this machine has not enough memory", {}, as_json=as_json)
         _trace_if_asked()
         return UnavailableError.exit_status
     except Exception as err:  # noqa: BLE001 (the border: what nobody foresaw is a bug of ours, said without a traceback)

@@ -4,15 +4,20 @@ Scripts (``--json``) get exactly one JSON object on stdout. People get a headlin
 Progress goes to stderr, and only where that is a terminal.
 """
 
+import io
 import json
+import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shardrel.errors import ErrorCode, InvalidInputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,28 +62,82 @@ def write_file(path: Path, data: bytes) -> None:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} can't be written", path=str(path)) from err
 
 
-def write_json(value: Mapping[str, Any]) -> None:
-    """One JSON object on stdout, flushed."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
-    sys.stdout.flush()
+def open_streams(*, as_json: bool) -> None:
+    """Make stdout and stderr take any text, whatever their encoding, and be there where a caller closed them."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (until the process ends)
+        elif isinstance(stream, io.TextIOWrapper):
+            # A JSON text is UTF-8; and an escaped surrogate, as of a path that is not UTF-8, is valid in one.
+            encoding = "utf-8" if as_json and name == "stdout" else None
+            stream.reconfigure(encoding=encoding, errors="backslashreplace")
 
 
-def write_result(result: Result, *, as_json: bool) -> None:
-    """Show a verb's answer; it is flushed when this returns."""
-    if as_json:
-        write_json(result.data)
-    else:
-        _write_human(result)
+def write_json(value: Mapping[str, Any]) -> bool:
+    """One JSON object on stdout, flushed.
+
+    Returns:
+        Whether stdout took it; where it did not, stderr says why.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    return _flushed(lambda: sys.stdout.write(text))
 
 
-def _write_human(result: Result) -> None:
+def write_result(result: Result, *, as_json: bool) -> bool:
+    """Show a verb's answer; it is flushed when this returns.
+
+    Returns:
+        As ``write_json``.
+    """
+    return write_json(result.data) if as_json else _flushed(lambda: sys.stdout.write(_for_people(result)))
+
+
+def _flushed(write: Callable[[], object]) -> bool:
+    """Write to stdout; where it is full or closed, leave nothing for a later flush to stumble over."""
+    try:
+        write()
+        sys.stdout.flush()
+    except OSError as err:
+        _drop(sys.stdout)
+        # Whoever closed the pipe has seen what they wanted.
+        if not isinstance(err, BrokenPipeError):
+            reason = os.strerror(err.errno) if err.errno else type(err).__name__
+            _to_stderr(f"shardrel: the answer can't be written: {reason}\n")
+        return False
+    return True
+
+
+def _to_stderr(text: str) -> None:
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        _drop(sys.stderr)
+
+
+def _drop(stream: Any) -> None:
+    """Send what is still in the stream's buffer, and whatever follows, nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def _for_people(result: Result) -> str:
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True, emoji=False)
+    # Caught, since rich ends the process where a pipe is closed.
+    with console.capture() as caught:
+        _print(console, result)
+    return caught.get()
+
+
+def _print(console: "Console", result: Result) -> None:
     colour = "green" if result.status == 0 else "red"
-    console.print(result.headline, style=f"bold {colour}", markup=False)
+    console.print(visible(result.headline), style=f"bold {colour}", markup=False)
     for sentence in result.sentences:
-        console.print(sentence, markup=False)
+        console.print(visible(sentence), markup=False)
     width = max((len(name) for name, _ in result.facts), default=0)
     for name, value in result.facts:
         console.print(f"  {name:<{width}}  {visible(value)}", markup=False)
@@ -86,12 +145,11 @@ def _write_human(result: Result) -> None:
         header, *rows = _lines(table)
         console.print()
         if table.title:
-            console.print(table.title, style="bold", markup=False)
+            console.print(visible(table.title), style="bold", markup=False)
         if header:
             console.print(header, style="dim", markup=False)
         for row in rows:
             console.print(row, markup=False)
-    sys.stdout.flush()
 
 
 def _lines(table: Table) -> list[str]:
@@ -114,11 +172,12 @@ def write_error(code: str, message: str, context: Mapping[str, Any], *, as_json:
     if as_json:
         write_json({"error": {"code": code, "message": message, "context": dict(context)}})
         return
-    sys.stderr.write(f"shardrel: {message}\n  code: {code}\n")
+    lines = ["\n".join(visible(line) for line in f"shardrel: {message}".splitlines()), f"  code: {code}"]
     for name, value in context.items():
         if value is not None and value != []:
-            sys.stderr.write(f"  {name}: {', '.join(value) if isinstance(value, list) else value}\n")
-    sys.stderr.flush()
+            values = value if isinstance(value, list) else [value]
+            lines.append(f"  {name}: {', '.join(visible(one) for one in values)}")
+    _to_stderr("\n".join(lines) + "\n")
 
 
 class Meter:

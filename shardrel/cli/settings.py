@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from shardrel.cli.output import Result, write_result
+from shardrel.errors import UnavailableError
 
 DEFAULT_STORE = "./.shardrel/store"
 DEFAULT_KEYS = "./.shardrel/keys"
@@ -121,9 +122,10 @@ def verb(function: Callable[..., Result]) -> Callable[..., None]:
     def command(context: typer.Context, **values: Any) -> None:
         settings = _merged(context.obj, values)
         result = function(settings, **values)
-        write_result(result, as_json=settings.as_json)
-        if result.status:
-            raise typer.Exit(result.status)
+        written = write_result(result, as_json=settings.as_json)
+        status = result.status or (0 if written else UnavailableError.exit_status)
+        if status:
+            raise typer.Exit(status)
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     _declare(command, own, environment=False)

@@ -69,6 +69,11 @@ def test_a_full_disk_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
     assert (error["code"], error["context"]) == ("store.unavailable", {"file": "/somewhere"})
 
 
+def test_too_little_memory_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(raising(MemoryError()), as_json=True) == 3
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "store.unavailable"
+
+
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("SHARDREL_DEBUG", "1")
     assert guarded(raising(ZeroDivisionError("here")), as_json=True) == 70

@@ -139,6 +139,13 @@ def test_verify_approve_admit_and_rollback(shardrel: Command, root: str) -> None
     assert shardrel("rollback", "--alias", "prod", "--to", root[:20], "--expect-generation", "1")["generation"] == 2
 
 
+@pytest.mark.parametrize("generation", ["-1", str(1 << 53), "9" * 30])
+def test_a_generation_that_no_alias_can_have_is_a_wrong_call(shardrel: Command, root: str, generation: str) -> None:
+    assert (
+        shardrel.code("admit", root, "--alias", "prod", "--expect-generation", generation, status=2) == "input.invalid"
+    )
+
+
 def test_fence_status_and_log(shardrel: Command, root: str) -> None:
     shardrel("admit", root, "--alias", "prod")
     Path("tombstones.jsonl").write_text('{"sequence": 1, "sampleId": "nobody"}\n')
