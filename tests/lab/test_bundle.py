@@ -1,5 +1,6 @@
 """A bundle is what it says, and says so no more after any change."""
 
+import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -36,8 +37,6 @@ def forged(drilled: Drilled, folder: Path, change: Callable[[Bundle], Bundle]) -
 
 
 def with_(field: str, change: Callable[[Bundle], object]) -> Callable[[Bundle], Bundle]:
-    import dataclasses
-
     return lambda found: dataclasses.replace(found, **{field: change(found)})
 
 
@@ -116,8 +115,6 @@ def test_forged_facts_under_a_good_signature_are_found(fsync: Drilled, tmp_path:
 
 
 def test_both_evaluations_forged_alike_are_found_by_computing_them_again(fsync: Drilled, tmp_path: Path) -> None:
-    import dataclasses
-
     def change(found: Bundle) -> Bundle:
         sides = {name: replace(getattr(found, name), correct=1) for name in ("reference", "recovered")}
         return dataclasses.replace(found, **sides)

@@ -1,5 +1,6 @@
 """What the drill shows on either side of the commit record's installation."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -81,8 +82,6 @@ def test_a_folder_that_is_there_is_not_gone_on_with(fsync: Drilled) -> None:
 def test_the_drill_with_real_processes(
     ranks: tuple[int, int], barrier: str, data: tuple[Path, Pins], key: SigningKey, tmp_path: Path
 ) -> None:
-    import os
-
     def real(logs: Path) -> IsolatedProcesses:
         return IsolatedProcesses(environment=dict(os.environ), logs=logs)
 
