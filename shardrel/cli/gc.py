@@ -64,7 +64,7 @@ def _shown(done: "Collected", *, dry_run: bool) -> Result:
             "deleted": deleted,
             "locked": msgspec.to_builtins(done.locked),
             "kept": kept,
-            "retired": list(done.kept.retired),
+            "retired": list(done.retired),
             "abandoned": [*done.kept.publications, *done.kept.runs],
             "waiting": list(done.waiting),
             "boundary": done.boundary,

@@ -37,6 +37,7 @@ class Collected:
         objects: Deleted ones; in a dry run those that would be.
         locked: Those that the store keeps.
         kept: What stays, and why.
+        retired: Roots that leave the gate's state; of those that nothing pins, one stays while its objects wait.
         snapshots: Declared and not published; the next collection takes those that still are not.
         waiting: What holds back objects that nothing leads to.
         boundary: Sequence of the transition that condemned last; 0 before the first.
@@ -46,6 +47,7 @@ class Collected:
     objects: tuple[Condemned, ...]
     locked: tuple[Condemned, ...]
     kept: Kept
+    retired: tuple[str, ...]
     snapshots: tuple[str, ...]
     waiting: tuple[str, ...]
     boundary: int
@@ -139,7 +141,7 @@ def _resumed(
         done = _sweep(store, dataset, view, request.owner, call)
     view = read_gate(store, dataset)
     kept = keep(view.body, *_past_and_wanted(survey, view, generations, abandon))
-    return _collected(view, kept, Found(unnamed=plan.unnamed), done, resumed=True)
+    return _collected(view, kept, Found(roots=request.roots, unnamed=plan.unnamed), done, resumed=True)
 
 
 def _retire(
@@ -282,6 +284,7 @@ def _collected(view: GateView, kept: Kept, found: Found, done: Deleted, *, resum
         objects=done.gone,
         locked=done.locked,
         kept=kept,
+        retired=found.roots,
         snapshots=found.snapshots,
         waiting=found.waiting,
         boundary=view.body.retention.boundary,

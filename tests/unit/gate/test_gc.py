@@ -213,7 +213,15 @@ def test_a_listing_that_breaks_off_stops_it(scene: Retained) -> None:
 def test_another_dataset_in_the_store_keeps_everything(scene: Retained) -> None:
     gates.new_gate(scene.store, dataset="other")
     done = scene.gc()
-    assert (done.objects, done.waiting) == ((), ("dataset:other",))
+    assert (done.objects, done.retired, done.waiting) == ((), (), ("dataset:other",))
+
+
+def test_what_is_retired_has_left_the_state(scene: Retained) -> None:
+    before = scene.view.body.candidates.keys()
+    planned = preview(scene.store, scene.made.dataset, generations=0)
+    done = scene.gc("mine")
+    assert set(done.retired) == before - scene.view.body.candidates.keys() == set(scene.roots[:2])
+    assert (planned.retired, scene.gc("mine").retired, scene.gc().retired) == (done.retired, done.retired, ())
 
 
 def test_a_gate_that_moves_while_it_reads_is_read_again(scene: Retained) -> None:
