@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shardrel.cli.main import main
+from shardrel.drills.catalogue import DRILLS
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
@@ -30,6 +31,11 @@ def test_every_test_that_the_readme_names_exists() -> None:
     assert len(named) > 10
     missing = [f"{path}::{name}" for path, name in named if f"def {name}(" not in (ROOT / path).read_text()]
     assert not missing
+
+
+def test_every_drill_stands_beside_the_fault_that_it_is() -> None:
+    rows = [line.split("|") for line in README.splitlines() if "`tests/" in line and line.startswith("|")]
+    assert {name for row in rows for name in re.findall(r"`([a-z-]+)`", row[-2])} == {drill.name for drill in DRILLS}
 
 
 def test_every_verb_that_the_readme_runs_exists(capsys: pytest.CaptureFixture[str]) -> None:
