@@ -67,10 +67,9 @@ def ours(data: Published, shape: str, batch: int, cold: bool) -> Iterator[int]:
         cache = DecodedCache(ShardCache(Path(fresh), data.store)) if cold else data.decoded
         entries = [ShardEntry(shard=shard, schema=data.schema) for shard in data.release.shards]
         reader = ShardReader(cache, entries, data.fields(), None, keep=open_shards(data.order))
-        totals = data.release.totals
         steps = batches(
             reader, data.order, ledger.genesis(data.root), global_batch=batch,
-            seat=Seat(rank=0, world_size=1), row_bytes=totals.logical_bytes // totals.records,
+            seat=Seat(rank=0, world_size=1),
         )  # fmt: skip
         for step in steps:
             if step.before.epoch:

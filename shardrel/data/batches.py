@@ -17,9 +17,8 @@ from shardrel.data.tensors import Ragged, ragged_of, tensor_of
 from shardrel.records.checkpoint import Cut
 
 STRETCH_ROWS = 2048
-"""Rows that a rank gathers at once, at most: enough to hide what a call costs."""
+"""Rows that a rank takes at once, at most: enough to hide what a call costs. Wide ones are copied batch by batch."""
 
-STRETCH_BYTES = 8 << 20
 _STRETCH_SAMPLES = 1 << 18
 
 
@@ -125,7 +124,6 @@ def batches(
     *,
     global_batch: int,
     seat: Seat,
-    row_bytes: int = 4096,
     first: int | None = None,
 ) -> Iterator[StepBatch]:
     """Steps from a cut on, without end; a resume is the same call with the restored cut.
@@ -138,12 +136,11 @@ def batches(
         cut: What was consumed before.
         global_batch: Samples a step, over all ranks.
         seat: Whose part is wanted.
-        row_bytes: About how large a row is.
         first: Step from which the steps are dealt out to the workers; None for that of the cut.
 
     Ranks: all, each with its own rank; every rank gets every step, so that collectives stay matched.
     """
-    steps = _stretch_steps(global_batch, seat, row_bytes)
+    steps = _stretch_steps(global_batch, seat)
     first = cut.step if first is None else first
     while True:
         counts = counts_at(order, cut.cursor, global_batch, steps)
@@ -177,9 +174,8 @@ def _plan(order: RunOrder, cut: Cut, samples: Samples, counts: Sequence[int]) ->
     return plan
 
 
-def _stretch_steps(global_batch: int, seat: Seat, row_bytes: int) -> int:
-    rows = min(STRETCH_ROWS, max(1, STRETCH_BYTES // max(row_bytes, 1)))
-    own = max(1, rows * seat.world_size // global_batch)
+def _stretch_steps(global_batch: int, seat: Seat) -> int:
+    own = max(1, STRETCH_ROWS * seat.world_size // global_batch)
     return max(seat.workers, min(own * seat.workers, _STRETCH_SAMPLES // global_batch))
 
 

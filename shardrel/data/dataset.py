@@ -26,7 +26,6 @@ class StepSource:
         split: Null where every record is of the run's split.
         order: Of the samples.
         global_batch: Samples a step, over all ranks.
-        row_bytes: About how large a row is.
     """
 
     entries: tuple[ShardEntry, ...]
@@ -34,7 +33,6 @@ class StepSource:
     split: str | None
     order: RunOrder
     global_batch: int
-    row_bytes: int
 
 
 class StepDataset(IterableDataset[StepBatch]):
@@ -83,7 +81,6 @@ class StepDataset(IterableDataset[StepBatch]):
             self._cut,
             global_batch=source.global_batch,
             seat=self._seat(),
-            row_bytes=source.row_bytes,
             first=self._first,
         )
         try:

@@ -18,14 +18,12 @@ from shardrel.train.watch import Watch, watched
 
 def source_of(pin: PinnedRun) -> StepSource:
     """What the run's steps are made of."""
-    totals = [one.release.totals for one in pin.inputs]
     return StepSource(
         entries=entries_of(pin.inputs),
         fields=fields_of(pin.inputs, pin.plan.columns),
         split=split_of(pin.inputs, pin.plan.split),
         order=pin.order,
         global_batch=pin.plan.global_batch,
-        row_bytes=sum(one.logical_bytes for one in totals) // sum(one.records for one in totals),
     )
 
 

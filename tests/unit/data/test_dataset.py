@@ -46,7 +46,6 @@ def make(world: TrainingWorld, tmp_path_factory: pytest.TempPathFactory) -> Call
         split=None,
         order=SampleOrder(sizes=sizes, seed=3, block_shards=2),
         global_batch=7,
-        row_bytes=30,
     )
 
     def dataset(cut: Cut, **options: Any) -> StepDataset:
