@@ -82,12 +82,17 @@ def _identity(manifest: CheckpointManifest, commit: CommitRecord | None, expecte
         wrong.append("runId")
     if expected.root is not None and manifest.root != expected.root:
         wrong.append("root")
-    if expected.order is not None and manifest.order != expected.order:
+    if expected.order is not None and manifest.order != expected.order and not _before_any_order(manifest):
         wrong.append("order")
     if commit is not None:
         fields = ("run_id", "root", "generation", "attempt", "permit", "world_size", "cut")
         wrong += [f"commit.{name}" for name in fields if getattr(commit, name) != getattr(manifest, name)]
     return [Problem(code=ErrorCode.CHECKPOINT_IDENTITY, subject=name) for name in wrong]
+
+
+def _before_any_order(manifest: CheckpointManifest) -> bool:
+    """Nothing has been consumed, so every order goes on from there."""
+    return manifest.order is None and manifest.cut.cursor == 0
 
 
 def _state(manifest: CheckpointManifest) -> list[Problem]:

@@ -4,6 +4,7 @@ What FSDP2, tensor parallelism, DDP and plain modules give (``get_state_dict``) 
 ``dcp.load`` with this product's storage, and comes back at any other world size and placement.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -170,6 +171,13 @@ def _fill(
     )
 
 
+def alone(action: Callable[[], T]) -> T:
+    """Do something of DCP in a job of one process, without its warning that there is one."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "torch.distributed is disabled", UserWarning)
+        return action()
+
+
 _AS_CHECKPOINT = {
     ErrorCode.STORAGE_ABSENT: ErrorCode.CHECKPOINT_MISSING,
     ErrorCode.STORAGE_SIZE: ErrorCode.CHECKPOINT_BYTES,
@@ -190,7 +198,7 @@ def in_our_words(action: Callable[[], T]) -> T:
         RunFailedError: With the code of the lowest rank that failed, and all failed ranks.
     """
     try:
-        return action()
+        return action() if dist.is_initialized() else alone(action)
     except CheckpointException as err:
         failures = err.failures
         ranks = sorted(failures)

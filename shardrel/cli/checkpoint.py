@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     _Admitted = Mapping[int, AdmitCheckpoint]
 
-_Generation = Annotated[
+Generation = Annotated[
     int | None, typer.Option(min=0, metavar="G", help="Which checkpoint; without one: the newest admitted.")
 ]
 
@@ -29,7 +29,7 @@ _Generation = Annotated[
 def list_checkpoints(settings: Settings, run: RunId) -> Result:
     """List the checkpoints of a run: what the gate admitted, and what is installed behind that."""
     store = the_store(settings)
-    _, admitted = _told(settings, store, run)
+    _, admitted = told(settings, store, run)
     rows = [*(_admitted_row(store, made) for _, made in sorted(admitted.items())), *_behind(store, run, admitted)]
     columns = ["generation", "step", "worldSize", "state"]
     return Result(
@@ -39,13 +39,13 @@ def list_checkpoints(settings: Settings, run: RunId) -> Result:
     )
 
 
-def show(settings: Settings, run: RunId, generation: _Generation = None) -> Result:
+def show(settings: Settings, run: RunId, generation: Generation = None) -> Result:
     """Show one commit record."""
     import msgspec
 
     store = the_store(settings)
-    _, admitted = _told(settings, store, run)
-    installed = _commit(store, run, generation, admitted)
+    _, admitted = told(settings, store, run)
+    installed = commit_of(store, run, generation, admitted)
     row = _row(installed, "ADMITTED" if installed.record.generation in admitted else "INSTALLED")
     return Result(
         data={**row, "commit": installed.digest, "record": msgspec.to_builtins(installed.record)},
@@ -54,13 +54,13 @@ def show(settings: Settings, run: RunId, generation: _Generation = None) -> Resu
     )
 
 
-def preflight(settings: Settings, run: RunId, generation: _Generation = None) -> Result:
+def preflight(settings: Settings, run: RunId, generation: Generation = None) -> Result:
     """Check everything that a restore would: records, cut, tiling, and every byte of every object."""
     store = the_store(settings)
-    record, admitted = _told(settings, store, run)
+    record, admitted = told(settings, store, run)
     wanted = _wanted(run, generation, admitted)
     try:
-        failures = _failures(store, _commit(store, run, wanted, admitted), record)
+        failures = _failures(store, commit_of(store, run, wanted, admitted), record)
     except (RefusedError, IntegrityError) as err:
         failures = [_failure(err)]
     verdict = "FAILED" if failures else "PASSED"
@@ -88,7 +88,7 @@ def _failure(err: ShardrelError) -> dict[str, Any]:
     return {"code": err.code.value, "subject": err.context.get("subject")}
 
 
-def _told(settings: Settings, store: "Store", run: str) -> "tuple[RunRecord, _Admitted]":
+def told(settings: Settings, store: "Store", run: str) -> "tuple[RunRecord, _Admitted]":
     """The run's record, and what the gate admitted of it: what lies in the store is held against that."""
     from shardrel.checkpoint.recovery import admitted_in_history
     from shardrel.gate.run_records import record_of
@@ -108,7 +108,7 @@ def _wanted(run: str, generation: int | None, admitted: "_Admitted") -> int:
     return wanted
 
 
-def _commit(store: "Store", run: str, generation: int | None, admitted: "_Admitted") -> "Installed":
+def commit_of(store: "Store", run: str, generation: int | None, admitted: "_Admitted") -> "Installed":
     """The commit record of a generation: the one that the gate admitted, or one that waits for that."""
     from shardrel.checkpoint.preflight import read_commit
     from shardrel.checkpoint.recovery import read_admitted
@@ -140,7 +140,7 @@ def _behind(store: "Store", run: str, admitted: "_Admitted") -> list[dict[str, A
     """The record behind the newest admitted one, which waits for its admission, is void, or is not ours."""
     following = max(admitted, default=-1) + 1
     try:
-        return [_row(_commit(store, run, following, admitted), "INSTALLED")]
+        return [_row(commit_of(store, run, following, admitted), "INSTALLED")]
     except NotFoundError:
         return []
     except (RefusedError, IntegrityError, FormatError):

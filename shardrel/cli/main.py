@@ -16,6 +16,7 @@ from shardrel.cli import (
     diff,
     digest,
     drill,
+    exchange,
     fence,
     gc,
     init,
@@ -109,7 +110,13 @@ _GROUPS: dict[str, tuple[str, dict[str, _Verb]]] = {
     ),
     "checkpoint": (
         "What a run has committed.",
-        {"list": checkpoint.list_checkpoints, "show": checkpoint.show, "preflight": checkpoint.preflight},
+        {
+            "list": checkpoint.list_checkpoints,
+            "show": checkpoint.show,
+            "preflight": checkpoint.preflight,
+            "export": exchange.export_checkpoint,
+            "import": exchange.import_checkpoint,
+        },
     ),
     "keys": (
         "Keys, local and in KMS.",

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from shardrel.gate import runs
 from shardrel.store.local import LocalStore
+from shardrel.trust import keyring
 from tests.support.checkpoints import ROOT, RUN, save_on
 from tests.support.command import Command, shardrel_in
-from tests.support.gates import DATASET
+from tests.support.gates import DATASET, call, key
 from tests.support.ranks import all_good
 from tests.support.runs import started_run
 
@@ -67,3 +69,16 @@ def test_what_somebody_put_under_the_next_name_hides_nothing(shardrel: Command, 
     (COMMITS / "3").write_bytes((COMMITS / "2").read_bytes() if content is None else content)
     assert states(shardrel)[2:] == [(2, 6, "ADMITTED"), (3, None, "DAMAGED")]
     assert shardrel("checkpoint", "preflight", RUN, *STORE)["generation"] == 2
+
+
+def test_export_writes_a_file_that_import_commits(shardrel: Command, tmp_path: Path) -> None:
+    done = shardrel("checkpoint", "export", RUN, *STORE, "--to", "out", "--generation", "1")
+    assert (done["generation"], done["format"]) == (1, "safetensors")
+    assert Path(done["path"]).is_file()
+    assert shardrel.code("checkpoint", "export", RUN, *STORE, "--to", "out", status=2) == "input.invalid"
+    keyring.save(tmp_path / "keys", key("admin"))
+    source = (*STORE, "--from", done["path"], "--keys", "keys")
+    assert shardrel.code("checkpoint", "import", RUN, *source) == "gate.checkpoint-order"
+    runs.start(LocalStore(tmp_path / "store"), DATASET, "prod", call(), run_id="fresh")
+    assert shardrel("checkpoint", "import", "fresh", *source)["generation"] == 0
+    assert shardrel("checkpoint", "preflight", "fresh", *STORE)["verdict"] == "PASSED"
