@@ -7,9 +7,6 @@ import numpy as np
 
 from shardrel.canonical.sha import Bytes32, fixed_rows, sha256_rows
 from shardrel.digest import Domain, domain_hash, u64
-from shardrel.membership.tuples import member_set_digest
-
-__all__ = ["BLOCK_LEAVES", "MerkleStream", "member_set_digest", "ordered_root"]
 
 # Leaves of one block, whose roots the member index holds: a perfect subtree, so the tree is one over block roots.
 BLOCK_LEAVES = 1 << 16
