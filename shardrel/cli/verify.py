@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 REASON = "verification.failed"
+# The fence that a hit rests on refuses the root by itself, and says more. What a publisher says about a root may be
+# withheld by anybody who can delete an object, and is gone with a key that was rotated, until it is said again.
+_NO_GROUND = {
+    ErrorCode.TOMBSTONE_HIT,
+    ErrorCode.BENCHMARK_HIT,
+    ErrorCode.PROVENANCE_ABSENT,
+    ErrorCode.PROVENANCE_INVALID,
+    ErrorCode.EVOLUTION_NOT_ATTESTED,
+}
 
 
 def verify(
@@ -66,14 +75,14 @@ def verify(
 def _revoked(settings: Settings, store: "Store", view: "GateView", done: "VerifyResult") -> dict[str, Any] | None:
     """Hand a FAILED report of a root that the gate knows to the gate, where a local key may.
 
-    Hits alone revoke nothing: the fence that they rest on refuses the root by itself, and says more.
+    Some findings alone revoke nothing, those in ``_NO_GROUND``.
     """
     from shardrel.gate.revoke import revoke
 
     report = done.report
     candidate = view.body.candidates.get(report.root)
-    only_hits = {finding.code for finding in report.findings} <= {ErrorCode.TOMBSTONE_HIT, ErrorCode.BENCHMARK_HIT}
-    if report.verdict == "PASSED" or candidate is None or candidate.state == "INVALID" or only_hits:
+    groundless = {finding.code for finding in report.findings} <= _NO_GROUND
+    if report.verdict == "PASSED" or candidate is None or candidate.state == "INVALID" or groundless:
         return None
     try:
         keys = role_keys(settings, view.policy, ["governor"])

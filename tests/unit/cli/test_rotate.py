@@ -64,6 +64,19 @@ def test_every_role_is_rotated_and_the_release_goes_on(shardrel: Command) -> Non
     assert len(shardrel("log")["transitions"]) == 12
 
 
+def test_a_root_whose_publisher_was_rotated_fails_until_it_is_said_again_and_is_not_revoked(shardrel: Command) -> None:
+    root = release(shardrel)
+    shardrel("run", "start", "--alias", "prod", "--run-id", "job")
+    shardrel("keys", "rotate", "publisher")
+    failed = shardrel("verify", root, status=1)
+    assert ([one["code"] for one in failed["findings"]], failed["revocation"]) == (["provenance.absent"], None)
+    assert shardrel("run", "renew", "job")["state"] == "open"
+    assert shardrel("status")["candidates"] == {root: "ADMITTED"}
+    snapshot = shardrel("snapshot", "texts.jsonl", "--id-column", "id")["snapshot"]
+    shardrel("publish", snapshot, "--source", "texts.jsonl", "--shards", "2")
+    assert shardrel("verify", root)["verdict"] == "PASSED"
+
+
 def test_an_approval_that_is_lost_is_named(shardrel: Command) -> None:
     root = release(shardrel)
     again = shardrel("keys", "rotate", "approver")["again"]
