@@ -6,6 +6,7 @@ trees' own form, so that a checkpoint that was saved in either way can be loaded
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from shardrel.checkpoint.state_tree import MAX_DEPTH
@@ -86,6 +87,9 @@ def _key(key: Any) -> str:
     return str(key)
 
 
+_EMPTY = MappingProxyType({"$": "dict", "v": []})
+
+
 @dataclass(slots=True)
 class _Node:
     items: dict[str | int, Any] = field(default_factory=dict)
@@ -124,9 +128,16 @@ def _tree(node: Any, path: Path) -> Any:
     kinds = {type(key) for key in node.items}
     if kinds == {str}:
         return {"$": "dict", "v": [[key, _tree(item, (*path, key))] for key, item in node.items.items()]}
-    if kinds != {int} or set(node.items) != set(range(len(node.items))):
+    if kinds != {int}:
         raise _refused(path)
-    return [_tree(node.items[index], (*path, index)) for index in range(len(node.items))]
+    return _walked_list(node, path)
+
+
+def _walked_list(node: _Node, path: Path) -> list[Any]:
+    """A list that was walked. What is absent was empty; where nothing tells why it was walked, that was behind the rest."""
+    size = 1 + max(int(index) for index in node.items)
+    items = [_tree(node.items[i], (*path, i)) if i in node.items else dict(_EMPTY) for i in range(size)]
+    return [*items, dict(_EMPTY)] if _ends(items) else items
 
 
 def _refused(path: Path) -> InvalidInputError:

@@ -19,11 +19,12 @@ from torch.distributed.tensor._utils import compute_local_shape_and_global_offse
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 from shardrel.checkpoint.manifest import Expected
-from shardrel.checkpoint.preflight import read_commit
+from shardrel.checkpoint.preflight import read_commit, read_manifest
 from shardrel.checkpoint.save import Saved
 from shardrel.checkpoint.sharded import Loaded, in_our_words, load_sharded, save_sharded
 from shardrel.checkpoint.sharded_writer import CommitWriter, Purpose
 from shardrel.errors import ShardrelError
+from shardrel.store.layout import object_key
 from shardrel.store.local import LocalStore
 from shardrel.trust.keys import SigningKey, from_pem
 from tests.support.checkpoints import ORDER, RUN, cut
@@ -278,6 +279,12 @@ def odd_tensors(rank: int, folder: Path, sized: dict[int, Seats], step: int) -> 
                 assert_same(local(other), local(odd_state(sized[2].line, 1)))
 
 
+def refusals_and_fall_back(rank: int, world: int, folder: Path) -> None:
+    """Both, with one start of the processes."""
+    refusals(rank, world, folder)
+    falls_back(rank, world, folder / "other")
+
+
 def refusals(rank: int, world: int, folder: Path) -> None:
     """Every rank gets the same code, and nothing is committed."""
     plain = {"model": {"w": torch.ones(3)}}
@@ -311,3 +318,28 @@ def pickling(folder: Path) -> None:
     """DCP's own planner gives pickled values to whatever writer it is used with."""
     writer = CommitWriter(LocalStore(folder / "store"), purpose(folder, 1))
     in_our_words(lambda: dcp_save({"value": 1}, storage_writer=writer))
+
+
+def falls_back(rank: int, world: int, folder: Path) -> None:
+    """Bytes that only rank 1 reads are damaged: all ranks restore the generation before, and say so."""
+    line = DeviceMesh("cpu", torch.arange(world))
+    first, second = torch.arange(12.0).reshape(4, 3), torch.arange(12.0).reshape(4, 3) + 100
+    for step, value in enumerate((first, second), 1):
+        save_at(folder, {"w": placed(value, line, Shard(0)), "step": step}, step)
+    if rank == 0:
+        store = LocalStore(folder / "store")
+        installed = read_commit(store, RUN, 1)
+        assert installed is not None
+        [entry] = read_manifest(store, installed.record).tensors
+        [region] = [region for region in entry.regions if region.rank == 1]
+        path = folder / "store" / object_key(region.object.digest)
+        data = bytearray(path.read_bytes())
+        data[region.start] ^= 1
+        path.chmod(0o600)
+        path.write_bytes(data)
+    dist.barrier()
+    into = {"w": placed(torch.zeros(4, 3), line, Shard(0)), "step": 0}
+    loaded = load_into(folder, into)
+    assert loaded is not None
+    assert (loaded.generation, loaded.cut.step, loaded.passed_over) == (0, 1, ((1, "checkpoint.bytes"),))
+    assert_same(local(into), local({"w": placed(first, line, Shard(0)), "step": 1}))

@@ -17,8 +17,9 @@ JOBS = "tests.support.sharded_jobs"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    started_run(LocalStore(tmp_path / "store"), ROOT, RUN)
-    (tmp_path / "key.pem").write_bytes(key("admin").to_pem())
+    for each in (tmp_path, tmp_path / "other"):
+        started_run(LocalStore(each / "store"), ROOT, RUN)
+        (each / "key.pem").write_bytes(key("admin").to_pem())
     return tmp_path
 
 
@@ -31,8 +32,8 @@ def test_every_parallelism_comes_back_at_every_other_world_size(folder: Path) ->
     run_gloo(f"{JOBS}:every_pair", 6, folder, timeout=600)
 
 
-def test_what_can_not_be_saved_or_loaded_is_refused_on_every_rank_alike(folder: Path) -> None:
-    run_gloo(f"{JOBS}:refusals", 2, folder)
+def test_all_ranks_refuse_alike_and_pass_over_what_is_damaged_on_one(folder: Path) -> None:
+    run_gloo(f"{JOBS}:refusals_and_fall_back", 2, folder)
     told = [json.loads((folder / f"codes-{rank}.json").read_text()) for rank in range(2)]
     assert (
         told[0]
