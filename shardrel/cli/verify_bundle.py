@@ -20,6 +20,10 @@ def verify_bundle(
         Path | None,
         typer.Option("--signed-by", metavar="FILE", help="Public key of who made it; default: lab.pub.json of --keys."),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Draw it as a page: timeline, topology, lineage."),
+    ] = None,
 ) -> Result:
     """Check a crash drill's bundle by its structure, and compute again what can be: states, ledger, logits, data.
 
@@ -27,9 +31,13 @@ def verify_bundle(
     """
     from shardrel.lab.fashion import FASHION_MNIST
     from shardrel.lab.installed import package_digest
+    from shardrel.lab.page import page
     from shardrel.lab.verify import verify_bundle as verify
 
-    return _shown(verify(bundle, _keys(settings, signed_by), FASHION_MNIST, package_digest()))
+    done = verify(bundle, _keys(settings, signed_by), FASHION_MNIST, package_digest())
+    if html is not None and done.bundle is not None:
+        html.write_text(page(done.bundle), encoding="utf-8")
+    return _shown(done)
 
 
 def _keys(settings: Settings, signed_by: Path | None) -> "list[PublicKey]":

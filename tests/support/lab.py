@@ -12,6 +12,7 @@ import numpy as np
 from shardrel.canonical import json
 from shardrel.cli.drill_crash import the_programs
 from shardrel.digest import digest_of
+from shardrel.errors import ErrorCode, RunFailedError
 from shardrel.lab import child
 from shardrel.lab.barrier import Barrier, Event, read_barrier
 from shardrel.lab.conduct import Conducted, conduct, make_folder
@@ -86,7 +87,7 @@ class HereAndNow:
             return events, Ended(status=-9, answer=None)
         finally:
             child._ask = real
-        raise AssertionError("the publisher never came to the barrier")
+        raise RunFailedError(ErrorCode.RUN_RANK_FAILED, "the publisher never came to the barrier")
 
 
 def _do(task: Task) -> Answer:
