@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shardrel.checkpoint.preflight import Installed
+    from shardrel.records.checkpoint import CheckpointManifest
     from shardrel.records.run import RunRecord
     from shardrel.records.transition import AdmitCheckpoint
     from shardrel.store.port import Store
@@ -40,18 +41,36 @@ def list_checkpoints(settings: Settings, run: RunId) -> Result:
 
 
 def show(settings: Settings, run: RunId, generation: Generation = None) -> Result:
-    """Show one commit record."""
+    """Show one checkpoint: its commit record, and what its manifest lists."""
     import msgspec
+
+    from shardrel.checkpoint.preflight import read_manifest
 
     store = the_store(settings)
     _, admitted = told(settings, store, run)
     installed = commit_of(store, run, generation, admitted)
     row = _row(installed, "ADMITTED" if installed.record.generation in admitted else "INSTALLED")
+    held = _held(read_manifest(store, installed.record))
     return Result(
-        data={**row, "commit": installed.digest, "record": msgspec.to_builtins(installed.record)},
+        data={**row, **held, "commit": installed.digest, "record": msgspec.to_builtins(installed.record)},
         headline=f"Checkpoint {installed.record.generation} of run {run}",
-        facts=[(name, value) for name, value in row.items()],
+        facts=[*row.items(), *((name, _shown(value)) for name, value in held.items())],
     )
+
+
+def _held(manifest: "CheckpointManifest") -> dict[str, Any]:
+    regions = [region for entry in manifest.tensors for region in entry.regions]
+    return {
+        "tensors": len(manifest.tensors),
+        "regions": len(regions),
+        "objects": len({region.object.digest for region in regions}),
+        "bytes": sum(region.length for region in regions),
+        "state": sorted(manifest.state),
+    }
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else ", ".join(value)
 
 
 def preflight(settings: Settings, run: RunId, generation: Generation = None) -> Result:

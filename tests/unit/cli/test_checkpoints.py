@@ -82,3 +82,10 @@ def test_export_writes_a_file_that_import_commits(shardrel: Command, tmp_path: P
     runs.start(LocalStore(tmp_path / "store"), DATASET, "prod", call(), run_id="fresh")
     assert shardrel("checkpoint", "import", "fresh", *source)["generation"] == 0
     assert shardrel("checkpoint", "preflight", "fresh", *STORE)["verdict"] == "PASSED"
+
+
+def test_show_counts_what_the_manifest_lists(shardrel: Command) -> None:
+    shown = shardrel("checkpoint", "show", RUN, *STORE)
+    assert (shown["tensors"], shown["state"]) == (8, ["model", "optimizer", "scheduler"])
+    assert shown["bytes"] > 700 * 401 * 4
+    assert 1 < shown["objects"] <= shown["regions"]
