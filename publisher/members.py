@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from publisher.caps import nesting_within
 from publisher.located import at_row, in_file
 from publisher.mapping import Mapping, payload_schema
 from publisher.parallel import in_order
@@ -83,13 +84,15 @@ class MemberReader:
 
         Raises:
             InvalidInputError: Whatever ``open_source`` and ``payload_schema`` raise, with the file;
-                ``schema.conflict`` where files disagree; ``input.no-records``.
+                ``schema.conflict`` where files disagree; ``input.no-records``; ``schema.unsupported-type`` also for
+                a nesting that no shard can have.
         """
         self.files = tuple(files)
         self.mapping = mapping
         self._sources = [open_source(file.path) for file in files]
         self._json = _json_target(self._sources)
         self.record_schema = _agree(self._sources, self._json, mapping)
+        nesting_within(self.record_schema)
         self._encoder = RowEncoder(self.record_schema)
         self._physical = physical_schema(self.record_schema)
 

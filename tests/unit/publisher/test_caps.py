@@ -1,10 +1,15 @@
 """What a shard may have at most: an honest publisher stops there, and the verifier knows the same numbers."""
 
+import io
+from contextlib import nullcontext
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from publisher import caps
 from publisher.gather import _joined
+from shardrel.canonical.schema import record_schema
 from shardrel.errors import ErrorCode, InvalidInputError
 from verifier import shard, structure
 
@@ -48,3 +53,31 @@ def test_more_list_elements_than_offsets_count_are_a_matter_of_more_shards() -> 
     with pytest.raises(InvalidInputError) as caught:
         _joined(pa.table({"many": pa.chunked_array([chunk, chunk])}))
     assert caught.value.code == ErrorCode.INPUT_INVALID
+
+
+def _nested(shape: str) -> pa.Schema:
+    """A column of lists, maps and structs, from the outermost on."""
+    kind = pa.int8()
+    for letter in reversed(shape):
+        kind = {"l": pa.list_(kind), "m": pa.map_(pa.string(), kind), "s": pa.struct([("f", kind)])}[letter]
+    return pa.schema([("deep", kind)])
+
+
+@pytest.mark.parametrize(
+    ("shape", "fits"),
+    [("l" * 49, True), ("l" * 50, False), ("m" * 49, True), ("m" * 50, False), ("s" * 64, True),
+     ("l" * 48 + "ss", True), ("l" * 48 + "sss", False), ("s" + "lm" * 24 + "s", True), ("l" * 49 + "s", False)],
+)  # fmt: skip
+def test_a_nesting_is_declared_exactly_where_a_reader_can_open_the_shard(shape: str, fits: bool) -> None:
+    schema = _nested(shape)
+    written = io.BytesIO()
+    pq.write_table(schema.empty_table(), written, store_schema=False)
+    try:
+        pq.ParquetFile(pa.BufferReader(written.getvalue()))
+        opened = True
+    except OSError:
+        opened = False
+    outcome = nullcontext() if fits else pytest.raises(InvalidInputError, match=ErrorCode.SCHEMA_UNSUPPORTED.value)
+    with outcome:
+        caps.nesting_within(record_schema(schema))
+    assert opened == fits
