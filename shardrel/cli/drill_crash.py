@@ -1,5 +1,6 @@
 """``shardrel drill crash``: a checkpoint transaction is killed for real, and what comes after is compared."""
 
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -48,6 +49,7 @@ class CrashOptions:
 
 def crash(settings: Settings, options: CrashOptions) -> Result:
     """Make the drill in a fresh folder, which is the bundle then."""
+    need_torch()
     from shardrel.lab.barrier import NAMED, read_barrier
     from shardrel.lab.conduct import conduct, make_folder
     from shardrel.lab.installed import check_checkout, package_digest
@@ -68,6 +70,16 @@ def crash(settings: Settings, options: CrashOptions) -> Result:
         folder,
         conduct(_setting(settings, folder.resolve(), barrier, options), signer, options.revision, package_digest),
     )
+
+
+def need_torch() -> None:
+    """Say what to install where torch is absent.
+
+    Raises:
+        InvalidInputError: ``input.invalid``.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "this needs torch: pip install 'shardrel[train]'")
 
 
 def lab_signer(settings: Settings) -> "Signer":

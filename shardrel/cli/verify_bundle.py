@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shardrel.cli.drill_crash import LAB_KEY, need_torch
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
 
@@ -22,27 +23,27 @@ def verify_bundle(
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Draw it as a page: timeline, topology, lineage."),
+        typer.Option("--html", metavar="FILE", help="Draw one that passed as a page."),
     ] = None,
 ) -> Result:
     """Check a crash drill's bundle by its structure, and compute again what can be: states, ledger, logits, data.
 
     Nothing is changed. Exit status: 0 when it is what it says, 1 when it is not.
     """
+    need_torch()
     from shardrel.lab.fashion import FASHION_MNIST
     from shardrel.lab.installed import package_digest
     from shardrel.lab.page import page
     from shardrel.lab.verify import verify_bundle as verify
 
     done = verify(bundle, _keys(settings, signed_by), FASHION_MNIST, package_digest())
-    if html is not None and done.bundle is not None:
+    if html is not None and done.bundle is not None and not done.failures:
         html.write_text(page(done.bundle), encoding="utf-8")
     return _shown(done)
 
 
 def _keys(settings: Settings, signed_by: Path | None) -> "list[PublicKey]":
     from shardrel.cli.access import the_key
-    from shardrel.cli.drill_crash import LAB_KEY
     from shardrel.trust import keyring
 
     if signed_by is not None:

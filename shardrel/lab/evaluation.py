@@ -12,7 +12,7 @@ import torch
 from shardrel.canonical import json
 from shardrel.data.shards import open_shard, select_fields, shard_descriptor
 from shardrel.digest import digest_of
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.errors import ErrorCode, FormatError, InvalidInputError
 from shardrel.lab.evidence import PROBE_SAMPLES, Checkpoint, Evaluation, Path
 from shardrel.lab.fashion import PIXELS
 from shardrel.lab.model import Classifier
@@ -59,7 +59,11 @@ def read_split(store: Store, root: str, name: str) -> Split:
 
 
 def evaluate(split: Split, path: Path, checkpoint: Checkpoint, state: Mapping[str, Any]) -> Evaluation:
-    """Every sample of the split, in pieces of a fixed size, on one thread."""
+    """Every sample of the split, in pieces of a fixed size, on one thread.
+
+    Raises:
+        FormatError: ``checkpoint.unsupported-schema`` where the state is another model's.
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -70,7 +74,10 @@ def evaluate(split: Split, path: Path, checkpoint: Checkpoint, state: Mapping[st
 
 def _evaluate(split: Split, path: Path, checkpoint: Checkpoint, state: Mapping[str, Any]) -> Evaluation:
     model = Classifier()
-    model.load_state_dict(state["model"])
+    try:
+        model.load_state_dict(state["model"])
+    except (RuntimeError, TypeError) as err:
+        raise FormatError(ErrorCode.CHECKPOINT_SCHEMA, "a state is not one of this model") from err
     correct, loss = 0, 0.0
     with torch.no_grad():
         for start in range(0, len(split.labels), _CHUNK):

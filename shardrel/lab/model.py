@@ -25,6 +25,9 @@ CLASSES = 10
 GROUPS = 60
 """Groups of a batch: 1 to 6 ranks each get whole ones."""
 
+PARTS = frozenset({"model", "optimizer", "random"})
+"""Of a state."""
+
 _HIDDEN = 32
 
 

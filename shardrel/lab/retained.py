@@ -9,8 +9,9 @@ from shardrel.checkpoint.preflight import Installed, preflight, region_of
 from shardrel.checkpoint.recovery import admitted_in_history, read_admitted
 from shardrel.checkpoint.state_tree import unflatten
 from shardrel.checkpoint.tensors import assemble
+from shardrel.errors import ErrorCode, NotFoundError
 from shardrel.lab.evidence import Checkpoint
-from shardrel.lab.model import state_root
+from shardrel.lab.model import PARTS, state_root
 from shardrel.store.port import Store
 
 
@@ -36,9 +37,17 @@ class Retained:
 
 
 def read_state(store: Store, installed: Installed) -> dict[str, Any]:
-    """The state of a generation, every byte checked."""
+    """The state of a generation, every byte checked.
+
+    Raises:
+        RefusedError: What ``preflight`` says.
+        NotFoundError: ``checkpoint.missing-payload`` where it is not the state of a drill.
+    """
     objects = ObjectReader(store, ())
     manifest = preflight(objects, installed.record, Expected(run_id=installed.record.run_id))
+    absent = sorted(PARTS - manifest.state.keys())
+    if absent:
+        raise NotFoundError(ErrorCode.CHECKPOINT_MISSING, "the checkpoint lacks a part of the state", name=absent[0])
     tensors = {
         entry.name: assemble(entry, lambda region: region_of(objects.read(region.object), region))
         for entry in manifest.tensors

@@ -101,6 +101,10 @@ def _facts(found: Bundle, pins: Pins) -> Iterator[Problem]:
 def _recomputed(found: Bundle, pins: Pins, *, here: bool) -> Iterator[Problem]:
     stores = {name: LocalStore(found.folder / bundles.STORES / name) for name in STORES}
     kept = {name: retained(store, DATASET, RUN) for name, store in stores.items()}
+    empty = [name for name, states in kept.items() if not states]
+    if empty:
+        yield Problem(check="recompute", subject=f"{empty[0]}: no checkpoint")
+        return
     for lineage in found.recovery.lineages:
         if tuple(one.fact for one in kept[lineage.store]) != lineage.checkpoints:
             yield Problem(check="state", subject=f"{lineage.store}: recomputed")

@@ -134,3 +134,9 @@ def test_a_retained_object_with_a_flipped_bit_is_found(fsync: Drilled, tmp_path:
     data[len(data) // 2] ^= 1
     target.write_bytes(data)
     assert failures(fsync, folder) == {"recompute"}
+
+
+def test_a_retained_store_without_its_gate_is_found(fsync: Drilled, tmp_path: Path) -> None:
+    folder = copied(fsync, tmp_path)
+    shutil.rmtree(folder / "stores" / "continued" / "gates")
+    assert failures(fsync, folder) == {"recompute"}
