@@ -34,10 +34,14 @@ def count_hits(store: Store, release: Release, logs: Logs, selectors: Both, worl
         IntegrityError, NotFoundError, FormatError, RefusedError: What the release leads to cannot be read.
         UnavailableError: The store does not answer.
     """
+    if all(chosen.empty for chosen in selectors):
+        return
+    snapshot = get_record(store, release.objects.snapshot, Snapshot)
+    tally.nameless = tally.nameless or snapshot.encryption is not None
     if any(chosen.by_text for chosen in selectors):
         _in_shards(store, release, selectors, world, tally)
-    elif not all(chosen.empty for chosen in selectors):
-        _in_snapshot(store, release, logs, selectors, world, tally)
+    else:
+        _in_snapshot(store, release, snapshot, logs, selectors, world, tally)
 
 
 def _in_shards(store: Store, release: Release, selectors: Both, world: World, tally: Tally) -> None:
@@ -53,10 +57,10 @@ def _in_shards(store: Store, release: Release, selectors: Both, world: World, ta
     _each(release.shards, lambda shard: tally.add(screen(scan, shard)), world)
 
 
-def _in_snapshot(store: Store, release: Release, logs: Logs, selectors: Both, world: World, tally: Tally) -> None:
-    snapshot = get_record(store, release.objects.snapshot, Snapshot)
+def _in_snapshot(
+    store: Store, release: Release, snapshot: Snapshot, logs: Logs, selectors: Both, world: World, tally: Tally
+) -> None:
     world.unlocked.check(snapshot.encryption)
-    tally.nameless = tally.nameless or snapshot.encryption is not None
     try:
         snapshot, parts_key = open_snapshot(snapshot, world.unlocked)
     except FlawError as flaw:

@@ -69,3 +69,21 @@ def test_a_wrong_call_is_one(shardrel: Command) -> None:
     assert shardrel.code(*publish, "--encrypt", "5f" * 32, status=2) == "input.key"
     Path(".shardrel/keys/prod.kek.json").chmod(0o644)
     assert shardrel.code(*publish, "--encrypt", KEY) == "trust.key-file"
+
+
+@pytest.mark.parametrize("text", [None, "text 4"])
+def test_a_plain_release_of_an_encrypted_snapshot_is_rechecked_without_a_digest_of_an_id(
+    shardrel: Command, text: str | None
+) -> None:
+    snapshot = shardrel("snapshot", "a.jsonl", "--id-column", "id", "--encrypt", KEY)["snapshot"]
+    plain = ("--plain", "--decrypt", KEY)
+    root = shardrel("publish", snapshot, "--source", "a.jsonl", "--shards", "2", *plain)["root"]
+    shardrel("verify", root, "--decrypt", KEY)
+    Path("t.jsonl").write_text('{"sequence": 1, "sampleId": "s4"}\n')
+    shardrel("fence", "tombstones", "t.jsonl")
+    if text is not None:
+        Path("b.jsonl").write_text(json.dumps({"sequence": 1, "benchmark": "exam", "text": text}) + "\n")
+        shardrel("fence", "benchmarks", "b.jsonl")
+    found = shardrel("verify", root, "--fences-only", "--decrypt", KEY, status=1)
+    codes = ["tombstone.hit"] if text is None else ["benchmark.hit", "tombstone.hit"]
+    assert [(one["code"], one["sampleDigest"]) for one in found["findings"]] == [(code, None) for code in codes]
