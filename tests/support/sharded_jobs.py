@@ -62,8 +62,8 @@ class Net(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.up = nn.Linear(7, 12)
-        self.down = nn.Linear(12, 5, bias=False)
+        self.up = nn.Linear(7, 60)
+        self.down = nn.Linear(60, 5, bias=False)
         self.norm = nn.LayerNorm(5)
         self.register_buffer("seen", torch.tensor(0))
 
