@@ -54,7 +54,10 @@ def list_files(sources: Sequence[str]) -> list[SourcePath]:
     found: list[SourcePath] = []
     seen: set[str] = set()
     for source in sources:
-        members = sorted(_expand(source), key=lambda member: os.fsencode(member.relative))
+        try:
+            members = sorted(_expand(source), key=lambda member: os.fsencode(member.relative))
+        except OSError as err:
+            raise _unreadable(source, err) from err
         if not members:
             raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, f"there is no file in {source!r}", path=source)
         for member in members:
@@ -118,9 +121,7 @@ def _admit(member: SourcePath, seen: set[str]) -> None:
     except UnicodeEncodeError as err:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, f"the file name {name} is not UTF-8", path=name) from err
     except OSError as err:
-        raise InvalidInputError(
-            ErrorCode.INPUT_NO_SUCH_FILE, f"{member.path} can't be read: {err.strerror}", path=str(member.path)
-        ) from err
+        raise _unreadable(str(member.path), err) from err
     if not stat.S_ISREG(mode):
         raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{member.path} is not a regular file", path=str(member.path))
     if suffix_of(member.path) is None:
@@ -133,3 +134,7 @@ def _admit(member: SourcePath, seen: set[str]) -> None:
     if real in seen:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{member.path} is named twice", path=str(member.path))
     seen.add(real)
+
+
+def _unreadable(path: str, err: OSError) -> InvalidInputError:
+    return InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, f"{path} can't be read: {err.strerror}", path=path)

@@ -121,3 +121,10 @@ def test_a_fingerprint_tells_that_a_file_was_written_or_removed(tmp_path: Path) 
     with pytest.raises(InvalidInputError) as refusal:
         before.check(path)
     assert refusal.value.code == ErrorCode.SOURCE_CHANGED
+
+
+@pytest.mark.parametrize("source", ["x" * 300, f"{'x' * 300}.jsonl", f"{'x' * 300}/*.jsonl"])
+def test_a_source_that_the_system_refuses_is_a_wrong_source(source: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        list_files([source])
+    assert (caught.value.code, caught.value.context) == (ErrorCode.INPUT_NO_SUCH_FILE, {"path": source})
