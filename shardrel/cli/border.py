@@ -1,5 +1,6 @@
 """Where errors become exit statuses: no traceback for anything that a user can cause."""
 
+import errno
 import os
 import sys
 import traceback
@@ -8,10 +9,11 @@ from collections.abc import Callable
 import typer
 
 from shardrel.cli.output import open_streams, write_error
-from shardrel.errors import ErrorCode, ShardrelError, StoppedError, UnavailableError
+from shardrel.errors import ErrorCode, InvalidInputError, ShardrelError, StoppedError, UnavailableError
 
 # Typer keeps its error classes private and moves them around; this is the base of the ones about the call.
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+_WRONG_NAMES = {errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR}
 
 
 def guarded(action: Callable[[], int], *, as_json: bool) -> int:
@@ -30,12 +32,7 @@ def guarded(action: Callable[[], int], *, as_json: bool) -> int:
         stopped = StoppedError(ErrorCode.CALL_INTERRUPTED, "interrupted; the same command goes on where it stopped")
         return _refused(stopped, as_json=as_json)
     except OSError as err:
-        # A full disk or a folder without rights: nobody's bug, and the same command may work later.
-        reason = os.strerror(err.errno) if err.errno else type(err).__name__
-        context = {"file": str(err.filename)} if err.filename else {}
-        write_error(ErrorCode.STORE_UNAVAILABLE.value, f"this machine refuses: {reason}", context, as_json=as_json)
-        _trace_if_asked()
-        return UnavailableError.exit_status
+        return _refused(_of_the_machine(err), as_json=as_json)
     except MemoryError:
         write_error(ErrorCode.STORE_UNAVAILABLE.value, "this machine has not enough memory", {}, as_json=as_json)
         _trace_if_asked()
@@ -45,6 +42,15 @@ def guarded(action: Callable[[], int], *, as_json: bool) -> int:
         write_error(ErrorCode.INTERNAL.value, hint, {"type": type(err).__name__}, as_json=as_json)
         _trace_if_asked()
         return 70
+
+
+def _of_the_machine(err: OSError) -> ShardrelError:
+    """A name that can be no file's is wrong; a full disk, or a folder without rights, may do later."""
+    reason = os.strerror(err.errno) if err.errno else type(err).__name__
+    context = {"file": str(err.filename)} if err.filename else {}
+    if err.errno in _WRONG_NAMES:
+        return InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, f"no such file: {reason}", **context)
+    return UnavailableError(ErrorCode.STORE_UNAVAILABLE, f"this machine refuses: {reason}", **context)
 
 
 def _refused(err: ShardrelError, *, as_json: bool) -> int:

@@ -68,6 +68,9 @@ def list_files(sources: Sequence[str]) -> list[SourcePath]:
 
 def _expand(source: str) -> Iterator[SourcePath]:
     path = Path(source)
+    if not source:
+        # What a script has for a variable that is not set is not the current folder.
+        return
     if path.is_dir():
         yield from (SourcePath(file, file.relative_to(path).as_posix()) for file in _walk(path))
     elif path.exists() or not _WILD & set(source):

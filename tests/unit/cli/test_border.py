@@ -69,6 +69,13 @@ def test_a_full_disk_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
     assert (error["code"], error["context"]) == ("store.unavailable", {"file": "/somewhere"})
 
 
+@pytest.mark.parametrize("number", [errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR])
+def test_a_name_that_can_be_no_files_is_a_wrong_call(number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert guarded(raising(OSError(number, "as the system says it", "name")), as_json=True) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (error["code"], error["context"]) == ("input.no-such-file", {"file": "name"})
+
+
 def test_too_little_memory_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
     assert guarded(raising(MemoryError()), as_json=True) == 3
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "store.unavailable"

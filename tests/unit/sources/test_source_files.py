@@ -123,6 +123,15 @@ def test_a_fingerprint_tells_that_a_file_was_written_or_removed(tmp_path: Path) 
     assert refusal.value.code == ErrorCode.SOURCE_CHANGED
 
 
+def test_an_empty_source_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.jsonl").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInputError) as caught:
+        list_files([""])
+    assert caught.value.code == ErrorCode.INPUT_NO_SUCH_FILE
+    assert len(list_files(["."])) == 1
+
+
 @pytest.mark.parametrize("source", ["x" * 300, f"{'x' * 300}.jsonl", f"{'x' * 300}/*.jsonl"])
 def test_a_source_that_the_system_refuses_is_a_wrong_source(source: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
