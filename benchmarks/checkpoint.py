@@ -19,6 +19,8 @@ from shardrel.digest import digest_of
 from shardrel.records.checkpoint import CheckpointManifest, Region, TensorEntry
 from shardrel.records.descriptor import TENSOR_BYTES, Descriptor
 from shardrel.store.local import LocalStore
+from shardrel.store.memory import MemoryStore
+from shardrel.store.objects import get_record, put_record
 from tests.support.checkpoints import ROOT, RUN, cut
 from tests.support.gates import key
 from tests.support.gloo import run_gloo
@@ -78,7 +80,7 @@ def _median(rounds: list[Any], side: str) -> float:
 
 
 def preflight(regions: int) -> dict[str, object]:
-    """Seconds and memory of judging a manifest, at a number of regions and at half of it: linear is a ratio of two."""
+    """Seconds and memory of reading and judging a manifest, at a number of regions and at half of it: linear is a ratio of two."""
     half, full = (_judged(number) for number in (regions // 2, regions))
     return {
         "regions": regions,
@@ -89,12 +91,17 @@ def preflight(regions: int) -> dict[str, object]:
 
 
 def _judged(regions: int) -> tuple[float, int]:
-    manifest = _manifest(regions)
+    store = MemoryStore()
+    where = put_record(store, _manifest(regions))
+
+    def look() -> None:
+        assert judge(get_record(store, where, CheckpointManifest), None, Expected(run_id=RUN)) == []
+
     began = time.process_time()
-    assert judge(manifest, None, Expected(run_id=RUN)) == []
+    look()
     seconds = time.process_time() - began
     tracemalloc.start()
-    judge(manifest, None, Expected(run_id=RUN))
+    look()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return seconds, peak // 1_000_000
