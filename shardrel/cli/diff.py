@@ -13,10 +13,9 @@ from shardrel.cli.access import the_root, the_store
 from shardrel.cli.arguments import Root
 from shardrel.cli.changes import changes_table, in_short
 from shardrel.cli.decryption import Decrypt, unlocked
-from shardrel.cli.output import Result, Table, meter
+from shardrel.cli.output import Result, Table, meter, unwritable
 from shardrel.cli.settings import Settings
 from shardrel.cli.words import beginning
-from shardrel.errors import ErrorCode, InvalidInputError
 
 if TYPE_CHECKING:
     from shardrel.data.diff import Difference, Step
@@ -111,7 +110,7 @@ def _lines_to(path: Path | None) -> "Iterator[Any]":
             yield lambda value: file.write(json.dumps(value, ensure_ascii=False) + "\n")
         part.replace(path)
     except OSError as err:
-        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} can't be written", path=str(path)) from err
+        raise unwritable(path, err) from err
 
 
 def _result(

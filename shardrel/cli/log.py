@@ -8,7 +8,7 @@ import typer
 
 from shardrel import clock
 from shardrel.cli.access import the_store
-from shardrel.cli.output import Result
+from shardrel.cli.output import Result, unwritable
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import signers, the_gate
 from shardrel.cli.words import history_table
@@ -126,7 +126,7 @@ def _replace(path: Path, done: "Anchored") -> None:
         scratch.replace(path)
     except OSError as err:
         scratch.unlink(missing_ok=True)
-        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} can't be written", path=str(path)) from err
+        raise unwritable(path, err) from err
 
 
 def _saved(data: bytes, path: Path) -> list[str]:

@@ -4,20 +4,23 @@ Scripts (``--json``) get exactly one JSON object on stdout. People get a headlin
 Progress goes to stderr, and only where that is a terminal.
 """
 
+import errno
 import io
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.errors import ErrorCode, InvalidInputError, ShardrelError, UnavailableError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +57,26 @@ def write_file(path: Path, data: bytes) -> None:
     """A file that was asked for by its name.
 
     Raises:
-        InvalidInputError: ``input.invalid`` where it cannot be written.
+        InvalidInputError, UnavailableError: As ``unwritable``.
     """
     try:
         path.write_bytes(data)
     except OSError as err:
-        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} can't be written", path=str(path)) from err
+        raise unwritable(path, err) from err
+
+
+def unwritable(path: Path, err: OSError) -> ShardrelError:
+    """Why a file that was asked for is not there.
+
+    Returns:
+        ``store.unavailable`` where the disk is full or broken, so that the same call may do later; else
+        ``input.invalid``.
+    """
+    reason = os.strerror(err.errno) if err.errno else type(err).__name__
+    message = f"{path} can't be written: {reason}"
+    if err.errno in _FULL:
+        return UnavailableError(ErrorCode.STORE_UNAVAILABLE, message, path=str(path))
+    return InvalidInputError(ErrorCode.INPUT_INVALID, message, path=str(path))
 
 
 def open_streams(*, as_json: bool) -> None:
@@ -71,7 +88,8 @@ def open_streams(*, as_json: bool) -> None:
         elif isinstance(stream, io.TextIOWrapper):
             # A JSON text is UTF-8; and an escaped surrogate, as of a path that is not UTF-8, is valid in one.
             encoding = "utf-8" if as_json and name == "stdout" else None
-            stream.reconfigure(encoding=encoding, errors="backslashreplace")
+            with suppress(OSError):
+                stream.reconfigure(encoding=encoding, errors="backslashreplace")
 
 
 def write_json(value: Mapping[str, Any]) -> bool:
@@ -119,8 +137,9 @@ def _to_stderr(text: str) -> None:
 def _drop(stream: Any) -> None:
     """Send what is still in the stream's buffer, and whatever follows, nowhere."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+    if nowhere != stream.fileno():
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def _for_people(result: Result) -> str:

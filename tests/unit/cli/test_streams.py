@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shardrel.cli.output import write_error
+from shardrel.cli.output import write_error, write_file
+from shardrel.errors import InvalidInputError, UnavailableError
 
 _COMMAND = [sys.executable, "-m", "shardrel.cli"]
 _CHECKOUT = str(Path(__file__).parents[3])
@@ -78,3 +79,10 @@ def test_control_characters_of_names_do_not_reach_a_terminal(capsys: pytest.Capt
     assert "\x1b" not in shown
     assert "\x9b" not in shown
     assert shown.splitlines()[1:] == ["of it", "  code: input.invalid", r"  path: a\x9b1m", r"  counts: 1, \x07"]
+
+
+def test_a_file_that_finds_no_room_is_status_3_and_one_that_has_no_folder_is_a_wrong_call(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError):
+        write_file(Path("/dev/full"), b"page" * 100_000)
+    with pytest.raises(InvalidInputError):
+        write_file(tmp_path / "nowhere" / "page.html", b"page")
