@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -90,7 +91,7 @@ class IsolatedProcesses:
         try:
             while not (events and barrier.is_at(events)):
                 if events:
-                    self._acknowledge(process)
+                    _write(process, b"+")
                 events.append(self._next_event(process, len(events)))
             process.send_signal(signal.SIGKILL)
         except BaseException:
@@ -113,9 +114,7 @@ class IsolatedProcesses:
             process = subprocess.Popen(
                 _CHILD, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
             )
-        assert process.stdin is not None
-        process.stdin.write(json.encode(task) + b"\n")
-        process.stdin.flush()
+        _write(process, json.encode(task) + b"\n")
         return process
 
     def _next_event(self, process: "subprocess.Popen[bytes]", number: int) -> Event:
@@ -125,11 +124,6 @@ class IsolatedProcesses:
             message = f"the publisher never came to the barrier; it did {number} things"
             raise RunFailedError(ErrorCode.RUN_RANK_FAILED, message, events=number)
         return answer.event
-
-    def _acknowledge(self, process: "subprocess.Popen[bytes]") -> None:
-        assert process.stdin is not None
-        process.stdin.write(b"+")
-        process.stdin.flush()
 
     def _finish(self, process: "subprocess.Popen[bytes]") -> Ended:
         try:
@@ -153,13 +147,19 @@ def _decode(line: bytes) -> Answer | None:
     return json.decode(line.rstrip(b"\n"), Answer) if line else None  # type: ignore[arg-type]
 
 
+def _write(process: "subprocess.Popen[bytes]", data: bytes) -> None:
+    """Whoever is gone by then is noticed when its answer is read."""
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):
+        process.stdin.write(data)
+        process.stdin.flush()
+
+
 def _close(process: "subprocess.Popen[bytes]") -> None:
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
-            try:
+            with suppress(BrokenPipeError):  # a byte that nobody read
                 pipe.close()
-            except BrokenPipeError:  # the byte that nobody read
-                continue
 
 
 def _free_port() -> int:
