@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from shardrel.cli.access import the_store
+from shardrel.cli.access import the_store, the_store_to_write
 from shardrel.cli.arguments import RunId
 from shardrel.cli.checkpoint import Generation, commit_of, told
 from shardrel.cli.output import Result
@@ -57,7 +57,7 @@ def import_checkpoint(
     from shardrel.data.ledger import genesis
     from shardrel.gate.run_records import record_of
 
-    store = the_store(settings)
+    store = the_store_to_write(settings)
     view = the_gate(settings, store)
     record = record_of(store, view, run)
     saved = import_safetensors(

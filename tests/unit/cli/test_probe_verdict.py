@@ -31,6 +31,7 @@ WRITING = {
     "run renew": ["run-1"],
     "run finish": ["run-1"],
     "run cancel": ["run-1"],
+    "checkpoint import": ["run-1", "--from", "file"],
     "policy set": ["file"],
     "keys rotate": ["admin"],
     "gc": [],
@@ -38,7 +39,7 @@ WRITING = {
 # ``init`` and ``probe`` try the store themselves; a drill has a scratch store of its own.
 OTHERS = {
     "init", "probe", "drill", "digest", "status", "log", "pull", "run show", "checkpoint list", "checkpoint show",
-    "checkpoint preflight", "keys make", "keys make-encryption", "keys show", "keys sign", "policy show", "diff", "report",
+    "checkpoint preflight", "checkpoint export", "keys make", "keys make-encryption", "keys show", "keys sign", "policy show", "diff", "report",
     "affected", "prove", "check-proof", "serve", "verify-bundle",
 }  # fmt: skip
 
