@@ -1,5 +1,6 @@
 """May step 0 begin? A pure rule over the reports of all ranks. Source: schemas/SPEC.md#runs."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -74,10 +75,17 @@ def agree(
     if other:
         return Disagreed(code=ErrorCode.RUN_ROOT_DISAGREEMENT, field="root", ranks=other)
     for field in ("format", "settings"):
-        other = tuple(r for r, report in enumerate(reports) if getattr(report, field) != getattr(reports[0], field))
+        other = odd_ones([getattr(report, field) for report in reports])
         if other:
             return Disagreed(code=ErrorCode.RUN_ROOT_DISAGREEMENT, field=field, ranks=other)
     return _coverage(reports, release, split_records)
+
+
+def odd_ones(values: Sequence[str]) -> tuple[int, ...]:
+    """Ranks whose value is another than that of most, or, where as many say one as the other, than that of rank 0."""
+    votes = Counter(values)
+    usual = max(votes, key=lambda value: (votes[value], value == values[0]))
+    return tuple(rank for rank, value in enumerate(values) if value != usual)
 
 
 def _coverage(reports: Sequence[RankReport], release: Sharded, split_records: int) -> Agreed | Disagreed:

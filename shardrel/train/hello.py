@@ -5,13 +5,12 @@ unknown names are no error.
 """
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import shardrel
 from shardrel.data.order import ORDER_FUNCTION
 from shardrel.errors import ErrorCode
-from shardrel.train.agreement import Disagreed
+from shardrel.train.agreement import Disagreed, odd_ones
 
 PROTOCOL = "train.v1"
 """Of the messages between ranks, and so of everything behind this one."""
@@ -41,13 +40,6 @@ def judge_hellos(hellos: Sequence[bytes]) -> Disagreed | None:
             if other:
                 return Disagreed(code=code, field=name, ranks=other)
     return None
-
-
-def odd_ones(values: Sequence[str]) -> tuple[int, ...]:
-    """Ranks whose value is another than that of most, or, where as many say one as the other, than that of rank 0."""
-    votes = Counter(values)
-    usual = max(votes, key=lambda value: (votes[value], value == values[0]))
-    return tuple(rank for rank, value in enumerate(values) if value != usual)
 
 
 def _read(one: bytes) -> Mapping[str, str]:
