@@ -18,8 +18,11 @@ Codes are a published, append-only list (``schemas/error-codes.json``); messages
 and may change. A message or a context never holds sample content or key material.
 """
 
+import errno
+import os
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Self
 
 
@@ -301,3 +304,20 @@ class StoppedError(ShardrelError):
 
 class InternalError(ShardrelError):
     exit_status = 70
+
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+
+
+def unwritable(path: Path, err: OSError) -> ShardrelError:
+    """Why a file that was asked for is not there.
+
+    Returns:
+        ``store.unavailable`` where the disk is full or broken, so that the same call may do later; else
+        ``input.invalid``.
+    """
+    reason = os.strerror(err.errno) if err.errno else type(err).__name__
+    message = f"{path} can't be written: {reason}"
+    if err.errno in _FULL:
+        return UnavailableError(ErrorCode.STORE_UNAVAILABLE, message, path=str(path))
+    return InvalidInputError(ErrorCode.INPUT_INVALID, message, path=str(path))

@@ -15,7 +15,7 @@ from shardrel.checkpoint.leaves import leaves
 from shardrel.checkpoint.objects import ObjectReader
 from shardrel.checkpoint.preflight import region_of
 from shardrel.checkpoint.safetensors_file import Slot, header, lay_out
-from shardrel.errors import ErrorCode, FormatError, InvalidInputError
+from shardrel.errors import ErrorCode, FormatError, InvalidInputError, unwritable
 from shardrel.records.checkpoint import CheckpointManifest, Region
 from shardrel.records.descriptor import Descriptor
 
@@ -58,11 +58,11 @@ def export_safetensors(objects: ObjectReader, manifest: CheckpointManifest, fold
         with open(draft, "wb") as file:
             file.write(head)
             file.truncate(len(head) + sum(slot.length for slot in slots))
+        _fill(draft, len(head), objects, {slot: entries[named[slot.name]].regions for slot in slots})
+        os.rename(draft, target)
+        _flush(folder)
     except OSError as err:
-        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{target} can't be written", path=str(target)) from err
-    _fill(draft, len(head), objects, {slot: entries[named[slot.name]].regions for slot in slots})
-    os.rename(draft, target)
-    _flush(folder)
+        raise unwritable(target, err) from err
     return target
 
 

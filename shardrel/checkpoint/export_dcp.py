@@ -17,7 +17,7 @@ from shardrel.checkpoint.objects import ObjectReader
 from shardrel.checkpoint.sharded_plan import TreeLoadPlanner
 from shardrel.checkpoint.sharded_reader import CommittedReader
 from shardrel.checkpoint.state_tree import unflatten
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.errors import ErrorCode, InvalidInputError, unwritable
 from shardrel.records.checkpoint import CheckpointManifest
 
 
@@ -52,5 +52,5 @@ def export_dcp(objects: ObjectReader, manifest: CheckpointManifest, folder: Path
             load(state, storage_reader=reader, planner=TreeLoadPlanner(flatten_state_dict=False), no_dist=True)
             save(state, storage_writer=FileSystemWriter(folder), no_dist=True)
     except OSError as err:
-        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{folder} can't be written", path=str(folder)) from err
+        raise unwritable(folder, err) from err
     return folder

@@ -13,9 +13,10 @@ from shardrel.cli.access import the_root, the_store
 from shardrel.cli.arguments import Root
 from shardrel.cli.changes import changes_table, in_short
 from shardrel.cli.decryption import Decrypt, unlocked
-from shardrel.cli.output import Result, Table, meter, unwritable
+from shardrel.cli.output import Result, Table, meter
 from shardrel.cli.settings import Settings
 from shardrel.cli.words import beginning
+from shardrel.errors import unwritable
 
 if TYPE_CHECKING:
     from shardrel.data.diff import Difference, Step

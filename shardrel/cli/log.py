@@ -8,11 +8,11 @@ import typer
 
 from shardrel import clock
 from shardrel.cli.access import the_store
-from shardrel.cli.output import Result, unwritable
+from shardrel.cli.output import Result
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import signers, the_gate
 from shardrel.cli.words import history_table
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.errors import ErrorCode, InvalidInputError, unwritable
 
 if TYPE_CHECKING:
     from shardrel.gate.anchor import Anchored

@@ -4,7 +4,6 @@ Scripts (``--json``) get exactly one JSON object on stdout. People get a headlin
 Progress goes to stderr, and only where that is a terminal.
 """
 
-import errno
 import io
 import json
 import os
@@ -15,12 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shardrel.errors import ErrorCode, InvalidInputError, ShardrelError, UnavailableError
+from shardrel.errors import unwritable
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,20 +60,6 @@ def write_file(path: Path, data: bytes) -> None:
         path.write_bytes(data)
     except OSError as err:
         raise unwritable(path, err) from err
-
-
-def unwritable(path: Path, err: OSError) -> ShardrelError:
-    """Why a file that was asked for is not there.
-
-    Returns:
-        ``store.unavailable`` where the disk is full or broken, so that the same call may do later; else
-        ``input.invalid``.
-    """
-    reason = os.strerror(err.errno) if err.errno else type(err).__name__
-    message = f"{path} can't be written: {reason}"
-    if err.errno in _FULL:
-        return UnavailableError(ErrorCode.STORE_UNAVAILABLE, message, path=str(path))
-    return InvalidInputError(ErrorCode.INPUT_INVALID, message, path=str(path))
 
 
 def open_streams(*, as_json: bool) -> None:

@@ -14,7 +14,7 @@ from shardrel.data.encryption import ReleaseLocks
 from shardrel.data.plan import effective_split
 from shardrel.data.shards import open_shard, shard_descriptor
 from shardrel.digest import digest_of
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.errors import ErrorCode, InvalidInputError, unwritable
 from shardrel.records.release import Release, Shard
 from shardrel.records.schema import RecordSchema
 from shardrel.store.objects import get, get_by_digest, get_record
@@ -151,6 +151,4 @@ def _write(path: Path, data: bytes) -> None:
         part.write_bytes(data)
         os.replace(part, path)
     except OSError as err:
-        raise InvalidInputError(
-            ErrorCode.INPUT_INVALID, f"{path} can't be written: {os.strerror(err.errno or 0)}", path=str(path)
-        ) from err
+        raise unwritable(path, err) from err

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from shardrel import clock
 from shardrel.canonical import json
-from shardrel.errors import ErrorCode, InvalidInputError, UnavailableError
+from shardrel.errors import ErrorCode, InvalidInputError, UnavailableError, unwritable
 from shardrel.records.policy import PublicKey
 from shardrel.records.report import TRANSITION_PAYLOAD
 from shardrel.records.transition import Transition
@@ -126,7 +126,7 @@ def write_draft(path: Path, draft: Draft) -> None:
         scratch.replace(path)
     except OSError as err:
         scratch.unlink(missing_ok=True)
-        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} can't be written", path=str(path)) from err
+        raise unwritable(path, err) from err
 
 
 def _encoded(payload: bytes, signatures: Sequence[tuple[str, bytes]]) -> bytes:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from shardrel.cli.output import write_error, write_file
+from shardrel.data import pull
 from shardrel.errors import InvalidInputError, UnavailableError
 
 _COMMAND = [sys.executable, "-m", "shardrel.cli"]
@@ -86,3 +88,14 @@ def test_a_file_that_finds_no_room_is_status_3_and_one_that_has_no_folder_is_a_w
         write_file(Path("/dev/full"), b"page" * 100_000)
     with pytest.raises(InvalidInputError):
         write_file(tmp_path / "nowhere" / "page.html", b"page")
+
+
+def test_a_shard_that_finds_no_room_is_status_3(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))
+    try:
+        with pytest.raises(UnavailableError):
+            pull._write(tmp_path / "shard.parquet", b"page" * 1024)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not (tmp_path / "shard.parquet").exists()
