@@ -9,7 +9,6 @@ from typing import Any
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from publisher.encryption import Encrypting
 from publisher.options import PublishOptions
@@ -24,6 +23,7 @@ from shardrel.store.open import open_store
 from shardrel.trust.key_encryption import KeyEncryption, Unlocked
 from shardrel.trust.key_files import FileKey, make_key_file
 from shardrel.trust.release_keys import index_key, shard_lock, snapshot_key
+from tests.support.mocked_aws import mocked_aws
 from verifier.encryption import Lock
 
 
@@ -54,7 +54,7 @@ def references(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pyte
         return
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    with mock_aws():
+    with mocked_aws():
         client = boto3.client("kms", region_name="eu-west-1")
         yield [f"awskms:{client.create_key()['KeyMetadata']['Arn']}" for _ in range(2)]
 

@@ -5,7 +5,6 @@ and the codes of the report that names the bomb's object.
 """
 
 import io
-import resource
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +17,7 @@ from msgspec.structs import replace
 from shardrel.records.descriptor import PARQUET
 from shardrel.records.snapshot import MemberIndex, Part
 from shardrel.store.objects import get_by_digest, get_record, put, put_record, unversioned
+from tests.support.process import own_peak
 from tests.support.release_builder import Built, a_release
 
 RECORDS = 60_000
@@ -114,13 +114,9 @@ def main(place: str, writer: str) -> None:
     built = a_release()
     subject = PLACES[place](built, WRITERS[writer])
     root = built.seal()
-    before = _peak()
+    before = own_peak()
     found = {finding.code for finding in built.verified(root).report.findings if finding.subject == subject}
-    print(_peak() - before, *sorted(found))
-
-
-def _peak() -> int:
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(own_peak() - before, *sorted(found))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from typing import cast
 import boto3
 import pytest
 from botocore.stub import Stubber
-from moto import mock_aws
 from msgspec.structs import replace as changed
 
 from shardrel.errors import ErrorCode, ShardrelError
@@ -18,6 +17,7 @@ from shardrel.kms.wrapping import KmsKey
 from shardrel.records.encryption import ShardKey
 from shardrel.trust.key_encryption import KeyEncryption, Place, Unlocked, check_reader, new_data_key, unlock
 from shardrel.trust.key_files import KeyFile, load_key_file, make_key_file
+from tests.support.mocked_aws import mocked_aws
 
 PLACE = Place(dataset="data", snapshot="sha256:1", name="shard-00000-of-00002", schema="sha256:2", key_version="1")
 
@@ -36,7 +36,7 @@ def keys(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         return
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    with mock_aws():
+    with mocked_aws():
         client = boto3.client("kms", region_name="eu-west-1")
         yield [f"awskms:{client.create_key()['KeyMetadata']['Arn']}#1" for _ in range(2)]
 
@@ -91,7 +91,7 @@ def test_a_reference_without_a_version_goes_with_any() -> None:
 def test_a_kms_that_refuses_is_not_a_wrong_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    with mock_aws():
+    with mocked_aws():
         client = boto3.client("kms", region_name="eu-west-1")
         arn = client.create_key()["KeyMetadata"]["Arn"]
         key = open_key(f"awskms:{arn}")
