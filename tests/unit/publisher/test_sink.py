@@ -7,7 +7,7 @@ import pytest
 from publisher.sink import encoded
 
 
-@pytest.mark.parametrize("room", [0, 1, 9, 10, 11, 1 << 20])
+@pytest.mark.parametrize("room", [0, 1, 9, 10, 11, 1 << 20, 1 << 60])
 def test_what_is_written_does_not_depend_on_the_room(room: int) -> None:
     def write(sink: Any) -> None:
         sink.write(b"01234")
