@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from msgspec import structs
 
@@ -10,6 +13,7 @@ from publisher.options import PublishOptions
 from shardrel.canonical import json
 from shardrel.digest import digest_of
 from shardrel.errors import ErrorCode, RefusedError
+from shardrel.gate.fences import FenceSelectors
 from shardrel.gate.view import read_gate
 from shardrel.records.snapshot import MemberIndex, Snapshot
 from shardrel.store.layout import object_key
@@ -17,6 +21,7 @@ from shardrel.store.memory import MemoryStore
 from shardrel.store.objects import get_by_digest, put_record
 from tests.support.publishing import Publishing, records_table, write_source
 from tests.support.release_builder import a_world
+from verifier.tree import OrderedTree
 from verifier.verify import verify_release
 
 OPTIONS = PublishOptions(shards=3)
@@ -87,3 +92,17 @@ def test_wrong_block_roots_do_not_verify(dataset: Publishing, source: Path) -> N
     assert {finding.code for finding in result.report.findings} >= {
         ErrorCode.ORDERED_ROOT, ErrorCode.SNAPSHOT_INVALID, ErrorCode.MEMBER_INDEX,
     }  # fmt: skip
+
+
+def test_where_a_record_is_left_out_the_tree_is_that_of_the_others(dataset: Publishing, source: Path) -> None:
+    snapshot = dataset.snapshot(source)
+    gone = FenceSelectors(sample_ids=frozenset(records_table(100)["id"].to_pylist()[:1]))
+    release = dataset.release(dataset.publish(snapshot, source, options=OPTIONS, fences=gone).root)
+    index = json.decode(get_by_digest(dataset.store, release.objects.member_index.digest), MemberIndex)
+    tree = OrderedTree()
+    for part in index.parts:
+        leaves = pq.read_table(pa.BufferReader(get_by_digest(dataset.store, part.object.digest)))["leaf"]
+        tree.append(np.frombuffer(b"".join(leaves.to_pylist()), np.uint8).reshape(-1, 32))
+    assert release.totals.records == 99
+    assert index.block_roots == tree.block_roots()
+    assert release.ordered_member_tuple_root == tree.ordered_root(0, 0)
