@@ -26,7 +26,7 @@ from benchmarks.release import DATASET, Place, declare, publish_once, verify_onc
 from shardrel.canonical import json
 from shardrel.clock import now_utc
 from shardrel.drills.recording_store import RecordingStore
-from shardrel.gate import fence, runs
+from shardrel.gate import fence, gc, runs
 from shardrel.gate.admit import admit
 from shardrel.gate.approve import approve
 from shardrel.gate.attestations import list_envelopes
@@ -37,6 +37,7 @@ from shardrel.gate.rollback import rollback
 from shardrel.gate.view import read_gate
 from shardrel.records.fence import TombstoneEntry
 from shardrel.records.gate import GateState
+from shardrel.store.objects import put
 from shardrel.store.open import open_store
 from shardrel.store.port import Store
 from shardrel.store.probe import SHORT, probe
@@ -47,6 +48,7 @@ from tests.support.seaweed import seaweed
 from tests.support.shared_server import shared_server
 
 PERMITS = 1_000
+LEFT_BEHIND = 10
 CROWDS = (1, 2, 4, 8)
 SECONDS = {"local": 3.0, "s3": 6.0}
 
@@ -141,6 +143,9 @@ def requests_by_verb(site: Site) -> dict[str, Counter[str]]:
     count("revoke", lambda store: revoke(store, DATASET, root, "benchmark.end", _call(at)))
     verify_once(at, root)
     approve(at.store, read_gate(at.store, DATASET), root, at.keys["approver"], now_utc())
+    for number in range(1, LEFT_BEHIND + 1):
+        put(at.store, bytes([number]) * (1 << 20), "application/octet-stream")
+    count("gc", lambda store: gc.collect(store, DATASET, _call(at)))
     return counted
 
 
@@ -160,6 +165,8 @@ def _purpose(operation: str, key: str) -> str:
         return {"list": "listing", "read": "attestation"}.get(operation, "attach")
     if key.startswith("runs/"):
         return f"run record {operation}"
+    if operation in ("list", "look", "delete"):
+        return {"list": "listing", "look": "look at an object"}.get(operation, operation)
     return "policy or link" if operation == "read" else "transition or object"
 
 

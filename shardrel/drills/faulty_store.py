@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from shardrel.errors import ErrorCode, UnavailableError
 from shardrel.store.forwarding import ForwardingStore
-from shardrel.store.port import CreateOutcome, ObjectKey, Store, Stored, SwapOutcome, Token, Unknown
+from shardrel.store.port import CreateOutcome, Looked, ObjectKey, Store, Stored, SwapOutcome, Token, Unknown
 
 T = TypeVar("T")
 
@@ -97,6 +97,12 @@ class FaultyStore(ForwardingStore):
         return Stored(
             _cut(stored.data) if fault is Fault.TRUNCATED else _flip(stored.data), stored.version, stored.token
         )
+
+    def look(self, key: ObjectKey, *, first: int = 0, version: str | None = None) -> Looked | None:
+        fault = self._begin("look", key)
+        looked = None if fault is Fault.ABSENT else self.inner.look(key, first=first, version=version)
+        self._end(fault)
+        return looked
 
     def list(self, prefix: str) -> Iterator[ObjectKey]:
         fault = self._begin("list", prefix)

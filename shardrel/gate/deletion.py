@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.records.sweep import Condemned
 from shardrel.store.layout import object_key
 from shardrel.store.port import Store
@@ -52,11 +51,4 @@ def delete_all(store: Store, objects: Sequence[Condemned], still_ours: Callable[
 def _delete(store: Store, one: Condemned) -> bool:
     """Whether the version is gone: what the store says of a deletion is read back."""
     key = object_key(one.digest)
-    if not store.delete(key, one.version):
-        return False
-    try:
-        return store.read(key, max_bytes=0, version=one.version) is None
-    except IntegrityError as err:
-        if err.code != ErrorCode.STORAGE_TOO_LARGE:
-            raise
-        return False
+    return store.delete(key, one.version) and store.look(key, version=one.version) is None

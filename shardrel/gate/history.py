@@ -6,6 +6,7 @@ of its time. What a copy of the log outside of the store adds is that nobody too
 
 from dataclasses import dataclass, replace
 
+from shardrel.gate.ahead import read_ahead
 from shardrel.gate.head import broken, check_signature, read_transition
 from shardrel.gate.view import GateView
 from shardrel.records.descriptor import Descriptor
@@ -39,12 +40,13 @@ def walk(store: Store, view: GateView, *, down_to: int = 1) -> list[Link]:
         IntegrityError: ``gate.history-broken``, and what reading an object raises.
         NotFoundError: ``storage.object-absent`` when a link is gone.
     """
+    early = read_ahead(store, view.body.dataset, view.body.sequence) if down_to == 1 else {}
     links = [Link(transition=view.transition, digest=view.state.head, envelope=view.state.envelope.encode())]
     while links[-1].transition.sequence > down_to:
         parent = links[-1].transition.parent
         if parent is None:
             raise broken("the history ends before its beginning", sequence=links[-1].transition.sequence)
-        envelope = get_by_digest(store, parent, max_bytes=MAX_ENVELOPE_BYTES)
+        envelope = early.pop(parent, None) or get_by_digest(store, parent, max_bytes=MAX_ENVELOPE_BYTES)
         link = Link(transition=read_transition(envelope), digest=parent, envelope=envelope)
         _check_step(links[-1].transition, link.transition)
         links.append(link)

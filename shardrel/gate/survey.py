@@ -6,6 +6,7 @@ one parser. Everything is read before anything is condemned, and what cannot be 
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import msgspec
@@ -33,10 +34,11 @@ from shardrel.records.snapshot import MemberIndex, Snapshot
 from shardrel.records.sweep import SweepPlan, Unnamed
 from shardrel.store.layout import gate_dataset, object_digest, object_key
 from shardrel.store.objects import get_record
-from shardrel.store.port import Store, Stored
+from shardrel.store.port import Looked, Store
 
-# A single object is never larger than what one write may hold.
-_LARGEST = 5 << 30
+# One request shows the kind of nearly every object: most records are smaller, and other bytes tell by the first one.
+_FIRST = 64 << 10
+_WORKERS = 16
 _COLLECTED = (Release, Snapshot, MemberIndex, RecordSchema, CheckpointManifest, SchemaEvolution)
 _SCHEMAS = {str(kind.__struct_config__.tag): kind for kind in _COLLECTED}
 _UNREADABLE = (NotFoundError, IntegrityError, FormatError)
@@ -86,6 +88,7 @@ class Survey:
         live = self._live(view, kept)
         gone = self._retired(kept.retired)
         before = self._before(view)
+        self._look_at([digest for digest in listed - live.keys() if digest not in before and digest not in gone])
         loose = [self._loose(digest, before, gone) for digest in sorted(listed - live.keys())]
         return sort_out(view.body, kept, [one for one in loose if one is not None], self._fresh(loose))
 
@@ -155,19 +158,18 @@ class Survey:
         if released is not None:
             version = released.version or self._version(digest)
             return None if version is None else Loose(digest, version, False, roots, True, None)
-        orphan = self._orphan(digest)
+        orphan = self._orphans[digest]
         return None if orphan is None else Loose(digest, orphan.version, orphan.snapshot, roots, False, None)
 
     def _version(self, digest: str) -> str | None:
-        stored = self.store.read(object_key(digest), max_bytes=_LARGEST)
-        return None if stored is None else stored.version
+        looked = self.store.look(object_key(digest))
+        return None if looked is None else looked.version
 
-    def _orphan(self, digest: str) -> "_Orphan | None":
-        """An object that no retained record names; None where it belongs to the gate, or is gone."""
-        if digest not in self._orphans:
-            stored = self.store.read(object_key(digest), max_bytes=_LARGEST)
-            self._orphans[digest] = None if stored is None else _judge(stored)
-        return self._orphans[digest]
+    def _look_at(self, digests: Sequence[str]) -> None:
+        """Judge objects that no record names, many at a time."""
+        new = [digest for digest in digests if digest not in self._orphans]
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            self._orphans |= zip(new, pool.map(functools.partial(_orphan, self.store), new), strict=True)
 
     def _fresh(self, loose: Sequence[Loose | None]) -> frozenset[str]:
         """Snapshots that nobody had the time to publish, with what they name."""
@@ -199,12 +201,27 @@ class _Orphan:
     snapshot: bool
 
 
-def _judge(stored: Stored) -> _Orphan | None:
-    """Transitions that lost, policies, log chunks and plans are small, and a writer may be about to name one: they stay."""
-    kind = _kind(stored.data)
-    if kind is None:
-        return None
-    return _Orphan(version=stored.version, snapshot=kind == _SNAPSHOT)
+def _orphan(store: Store, digest: str) -> _Orphan | None:
+    """An object that no retained record names; None where it belongs to the gate, or is gone.
+
+    Transitions that lost, policies, log chunks and plans are small, and a writer may be about to name one: they stay.
+    """
+    looked = store.look(object_key(digest), first=_FIRST)
+    data = None if looked is None else _telling(store, digest, looked)
+    kind = None if data is None else _kind(data)
+    return None if looked is None or kind is None else _Orphan(version=looked.version, snapshot=kind == _SNAPSHOT)
+
+
+def _telling(store: Store, digest: str, looked: Looked) -> bytes | None:
+    """All bytes of what may be a record, the first ones of anything else; None where it is gone meanwhile."""
+    if len(looked.start) == looked.size or not _may_be_record(looked.start, looked.size):
+        return looked.start
+    stored = store.read(object_key(digest), max_bytes=looked.size, version=looked.version)
+    return None if stored is None else stored.data
+
+
+def _may_be_record(start: bytes, size: int) -> bool:
+    return start.startswith(b"{") and size <= json.MAX_RECORD_BYTES
 
 
 _SNAPSHOT = str(Snapshot.__struct_config__.tag)
@@ -213,7 +230,7 @@ _BYTES = "bytes"
 
 def _kind(data: bytes) -> str | None:
     """The schema of a record that retention may collect, ``bytes`` for what is no record; None for other records."""
-    if not data.startswith(b"{") or len(data) > json.MAX_RECORD_BYTES:
+    if not _may_be_record(data, len(data)):
         return _BYTES
     try:
         found = msgspec.json.decode(data)

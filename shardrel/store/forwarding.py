@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from shardrel.store.port import CreateOutcome, ObjectKey, Store, Stored, SwapOutcome, Token
+from shardrel.store.port import CreateOutcome, Looked, ObjectKey, Store, Stored, SwapOutcome, Token
 
 T = TypeVar("T")
 
@@ -31,6 +31,10 @@ class ForwardingStore:
     def read(self, key: ObjectKey, *, max_bytes: int, version: str | None = None) -> Stored | None:
         """As the real one."""
         return self.around("read", key, lambda: self.inner.read(key, max_bytes=max_bytes, version=version))
+
+    def look(self, key: ObjectKey, *, first: int = 0, version: str | None = None) -> Looked | None:
+        """As the real one."""
+        return self.around("look", key, lambda: self.inner.look(key, first=first, version=version))
 
     def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
         """As the real one."""

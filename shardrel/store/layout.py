@@ -100,7 +100,12 @@ def probe_key(dataset: str) -> ObjectKey:
 
 def operation_key(dataset: str, operation: str) -> ObjectKey:
     """Intent of one operation."""
-    return ObjectKey(f"gates/{check_name(dataset, 'dataset')}/operations/{check_name(operation, 'operation id')}")
+    return ObjectKey(operation_prefix(dataset) + check_name(operation, "operation id"))
+
+
+def operation_prefix(dataset: str) -> str:
+    """Prefix of the intents of all operations of a gate."""
+    return f"gates/{check_name(dataset, 'dataset')}/operations/"
 
 
 def wrapped_key_key(dataset: str, publication: str, name: str) -> ObjectKey:

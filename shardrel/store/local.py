@@ -19,6 +19,7 @@ from shardrel.store.port import (
     AlreadyPresent,
     Conflict,
     CreateOutcome,
+    Looked,
     Lost,
     ObjectKey,
     Stored,
@@ -79,6 +80,13 @@ class LocalStore:
             return None
         found = _version(key, data)
         return Stored(data, found, Token(found)) if version in (None, found) else None
+
+    def look(self, key: ObjectKey, *, first: int = 0, version: str | None = None) -> Looked | None:
+        """Look at a file. One whose name is no digest is read whole, as its bytes name its version."""
+        folder_path, name = check_key(key).rsplit("/", 1)
+        with folders.translated(), self._entered(folder_path) as folder:
+            found = None if folder is None else _look(folder, key, name, first)
+        return found if found is None or version in (None, found.version) else None
 
     def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
         """Replace the bytes, under the store's lock, if the token matches.
@@ -233,6 +241,18 @@ def _read(folder: int, name: str, max_bytes: int | None) -> bytes | None:
                 ErrorCode.STORAGE_TOO_LARGE, "an object has more bytes than expected", size=size, limit=max_bytes
             )
         return _read_exactly(file, size)
+    finally:
+        os.close(file)
+
+
+def _look(folder: int, key: ObjectKey, name: str, first: int) -> Looked | None:
+    file = folders.open_file(folder, name)
+    if file is None:
+        return None
+    try:
+        size = os.fstat(file).st_size
+        start = _read_exactly(file, min(size, first) if key.startswith("objects/") else size)
+        return Looked(size, _version(key, start), start[:first])
     finally:
         os.close(file)
 

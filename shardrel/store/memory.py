@@ -15,6 +15,7 @@ from shardrel.store.port import (
     AlreadyPresent,
     Conflict,
     CreateOutcome,
+    Looked,
     Lost,
     ObjectKey,
     Stored,
@@ -53,9 +54,7 @@ class MemoryStore:
 
     def read(self, key: ObjectKey, *, max_bytes: int, version: str | None = None) -> Stored | None:
         """Read the newest version, or exactly the one asked for."""
-        with self._lock:
-            kept = self._versions.get(check_key(key), [])
-            found = next((one for one in reversed(kept) if version in (None, one.version)), None)
+        found = self._find(key, version)
         if found is None:
             return None
         if len(found.data) > max_bytes:
@@ -66,6 +65,11 @@ class MemoryStore:
                 limit=max_bytes,
             )
         return Stored(found.data, found.version, _token(found.data))
+
+    def look(self, key: ObjectKey, *, first: int = 0, version: str | None = None) -> Looked | None:
+        """Size, version and the first bytes."""
+        found = self._find(key, version)
+        return None if found is None else Looked(len(found.data), found.version, found.data[:first])
 
     def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
         """Replace the bytes if the token matches."""
@@ -90,6 +94,11 @@ class MemoryStore:
             if not kept:
                 del self._versions[key]
         return True
+
+    def _find(self, key: ObjectKey, version: str | None) -> _Kept | None:
+        with self._lock:
+            kept = self._versions.get(check_key(key), [])
+            return next((one for one in reversed(kept) if version in (None, one.version)), None)
 
     def _current(self, key: ObjectKey) -> _Kept | None:
         kept = self._versions.get(key)

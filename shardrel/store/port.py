@@ -58,6 +58,15 @@ class Stored:
     token: Token
 
 
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """An object without most of its bytes: how many there are, the version that names them, and the first of them."""
+
+    size: int
+    version: str
+    start: bytes
+
+
 class Store(Protocol):
     """What the product needs of a place for bytes. Keys follow ``shardrel.store.layout``.
 
@@ -80,6 +89,13 @@ class Store(Protocol):
 
         Raises:
             IntegrityError: ``storage.too-large`` when there are more than ``max_bytes``; no more are read.
+        """
+        ...
+
+    def look(self, key: ObjectKey, *, first: int = 0, version: str | None = None) -> Looked | None:
+        """Size, version and at most the ``first`` bytes, current or of exactly ``version``; None when that is absent.
+
+        One request, whatever the object's size. The bytes are not checked, and vouch for nothing.
         """
         ...
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from shardrel import clock
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError, UnavailableError
 from shardrel.store.layout import check_key, check_prefix, is_key
-from shardrel.store.port import Address, CreateOutcome, ObjectKey, Stored, SwapOutcome, Token, Unknown, Written
+from shardrel.store.port import Address, CreateOutcome, Looked, ObjectKey, Stored, SwapOutcome, Token, Unknown, Written
 from shardrel.store.readback import ABSENT, AskAgain, Seen, Unreadable, after_create, after_swap
 from shardrel.store.s3_answers import Answer, Meaning, failure, not_conformant
 from shardrel.store.s3_multipart import open_uploads, upload
@@ -96,6 +96,20 @@ class S3Store:
             raise failure(found)
         # A server that ignores what version it was asked for doesn't have that version.
         return found if version in (None, found.version) else None
+
+    def look(self, key: ObjectKey, *, first: int = 0, version: str | None = None) -> Looked | None:
+        """GET of a range at the beginning; of no HEAD, whose refusals have no names."""
+        params = self._at(check_key(key), version)
+        if params is None:
+            return None
+        found = self._requests.ask(lambda: self._requests.fetch_start(params, max(first, 1)))
+        if isinstance(found, Answer):
+            if _is_absent(found, version):
+                return None
+            raise failure(found)
+        reply, size, start = found
+        looked = Looked(size, _version(reply), start[:first])
+        return looked if version in (None, looked.version) else None
 
     def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
         """PUT with ``If-Match``, or with ``If-None-Match: *`` where the key must be absent.

@@ -149,6 +149,30 @@ class S3Requests:
             return Answer(meaning=Meaning.SILENT, status=200, code=BROKE_OFF)
         return reply, data
 
+    def fetch_start(self, params: dict[str, str], first: int) -> tuple[Any, int, bytes] | Answer:
+        """GET the first bytes of an object: the client's reply, the size of the object, and the bytes.
+
+        A server that knows no ranges sends all of it, of which no more is read.
+        """
+        reply = self.call("get_object", Range=f"bytes=0-{first - 1}", **params)
+        if isinstance(reply, Answer):
+            if reply.status != 416:
+                return reply
+            reply = self.call("get_object", **params)  # an object without bytes has no range
+            if isinstance(reply, Answer):
+                return reply
+        size = _size_of(reply)
+        pace = Pace(grace=self.settings.read_timeout, least_rate=self.settings.least_rate)
+        try:
+            start = read_body(reply["Body"], first, pace)
+        except BodyError as err:
+            return Answer(meaning=Meaning.SILENT, status=200, code=str(err))
+        finally:
+            reply["Body"].close()
+        if size is None or len(start) != min(first, size):
+            return Answer(meaning=Meaning.SILENT, status=200, code=BROKE_OFF)
+        return reply, size, start
+
 
 def connect(endpoint_url: str | None, settings: S3Settings) -> Any:
     """A client that sends each request once.
@@ -177,6 +201,16 @@ def connect(endpoint_url: str | None, settings: S3Settings) -> Any:
             "the AWS configuration or the endpoint URL of the store is not valid",
             kind=type(err).__name__,
         ) from err
+
+
+def _size_of(reply: Any) -> int | None:
+    """Size of the whole object that an answer holds a range, or all, of."""
+    held = reply.get("ContentRange")
+    if held is None:
+        length = reply.get("ContentLength")
+        return None if length is None else int(length)
+    total = str(held).rpartition("/")[2]
+    return int(total) if total.isascii() and total.isdigit() else None
 
 
 def _too_large(size: int, limit: int) -> IntegrityError:

@@ -13,7 +13,7 @@ from shardrel.digest import Digest, digest_of
 from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.store.layout import commit_key, gate_key, object_key, operation_key, run_key
 from shardrel.store.objects import get, put
-from shardrel.store.port import AlreadyPresent, Conflict, CreateOutcome, Lost, ObjectKey, Store, Token, Written
+from shardrel.store.port import AlreadyPresent, Conflict, CreateOutcome, Looked, Lost, ObjectKey, Store, Token, Written
 from shardrel.store.probe import THOROUGH, probe
 from shardrel.store.promises import Effort
 from tests.support.stores import make_store
@@ -119,6 +119,43 @@ def test_no_more_bytes_than_the_bound_are_read(store: Store) -> None:
 
 
 @every_store
+@pytest.mark.parametrize("first", [0, 1, 4, 5, 6, 1 << 20])
+def test_a_look_gives_size_version_and_the_first_bytes(store: Store, first: int) -> None:
+    key = object_key(digest_of(b"12345"))
+    written = create(store, key, b"12345")
+    for version in (None, written.version):
+        assert store.look(key, first=first, version=version) == Looked(5, written.version, b"12345"[:first])
+
+
+@every_store
+def test_a_look_at_bytes_that_are_many_or_none(store: Store) -> None:
+    large = bytes(range(256)) * (LARGE // 256)
+    for data in (large, b""):
+        written = create(store, object_key(digest_of(data)), data)
+        for first in (0, 300):
+            looked = store.look(object_key(digest_of(data)), first=first)
+            assert looked == Looked(len(data), written.version, data[:first])
+
+
+@every_store
+def test_a_look_at_what_is_absent_shows_nothing(store: Store) -> None:
+    assert store.look(RECORD) is None
+    create(store, RECORD, b"here")
+    for kind in ("version", "etag:0123", f"sha256:{'0' * 64}", "null"):
+        assert store.look(RECORD, first=1, version=kind) is None
+
+
+@every_store
+def test_a_look_never_shows_other_bytes_than_those_of_the_version(store: Store) -> None:
+    first = swap(store, STATE, b"1", None)
+    second = swap(store, STATE, b"22", first.token)
+    assert store.look(STATE, first=9) == Looked(2, second.version, b"22")
+    assert store.look(STATE, first=9, version=first.version) in (None, Looked(1, first.version, b"1"))
+    store.delete(STATE, second.version)
+    assert store.look(STATE, version=second.version) is None
+
+
+@every_store
 def test_swap_needs_the_token_of_the_bytes_that_stand(store: Store) -> None:
     first = swap(store, STATE, b"1", None)
     second = swap(store, STATE, b"2", first.token)
@@ -159,6 +196,7 @@ def test_keys_outside_the_layout_are_refused_before_anything_happens(store: Stor
         calls: list[Callable[[], object]] = [
             partial(store.create, key, b""),
             partial(store.read, key, max_bytes=1),
+            partial(store.look, key),
             partial(store.swap, key, b"", None),
             partial(store.delete, key, "v"),
         ]
