@@ -28,9 +28,11 @@ class SplitCounter:
         encoded = splits if pa.types.is_dictionary(splits.type) else splits.dictionary_encode()
         names = encoded.dictionary.to_pylist()
         numbers = encoded.indices.to_numpy()
-        records = np.bincount(numbers, minlength=len(names))
-        sums = np.zeros(len(names), np.int64)
-        np.add.at(sums, numbers, tokens)
+        if len(names) == 1:  # the usual case, and adding by number is slow
+            records, sums = np.array([len(numbers)]), np.array([tokens.sum()])
+        else:
+            records, sums = np.bincount(numbers, minlength=len(names)), np.zeros(len(names), np.int64)
+            np.add.at(sums, numbers, tokens)
         for name, count, total in zip(names, records.tolist(), sums.tolist(), strict=True):
             if count:
                 self._records[name] = self._records.get(name, 0) + count

@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 from shardrel.canonical.sha import fixed_rows
 
 _MAX32 = 2**31 - 1
+# Longer values are moved faster one by one than as part of a matrix.
+_EVEN = 256
 
 Offsets = npt.NDArray[Any]
 
@@ -56,6 +58,20 @@ def constant(value: bytes, rows: int) -> Fixed:
 def integers(values: npt.NDArray[Any]) -> Fixed:
     """``u64`` of each value."""
     return Fixed(column=values.astype("<u8"))
+
+
+def strings(offsets: Offsets, data: Any) -> Part:
+    """The bytes of each row; values that all have one length, as ids often do, are a fixed part, and nothing is copied.
+
+    Args:
+        offsets: Shape (n + 1,).
+        data: ``pa.Buffer`` that they count in.
+    """
+    rows, size = len(offsets) - 1, int(offsets[-1] - offsets[0])
+    width = size // rows if rows else 0
+    if not 0 < width <= _EVEN or size != width * rows or (np.diff(offsets) != width).any():
+        return Varying(offsets=offsets, data=data)
+    return Fixed(column=np.frombuffer(data, f"V{width}", rows, int(offsets[0])))
 
 
 def matrix(columns: Sequence[Fixed], rows: int) -> npt.NDArray[np.uint8]:

@@ -102,16 +102,16 @@ class RowEncoder:
 
         Source: schemas/SPEC.md#record-encoding
         """
-        digests = np.empty((batch.num_rows, 32), np.uint8)
-        lengths = np.empty(batch.num_rows, np.int64)
-        at = 0
+        digests, lengths, at = [np.empty((0, 32), np.uint8)], [np.empty(0, np.int64)], 0
         for _, part in _batches(batch):
             for piece in sliced(part, slice_bytes):
                 rows = self._rows(piece, Domain.RECORD.value, at)
-                digests[at : at + len(rows)] = sha256_rows(rows)
-                lengths[at : at + len(rows)] = np.diff(offsets_of(rows)) - len(Domain.RECORD.value)
+                digests.append(sha256_rows(rows))
+                lengths.append(np.diff(offsets_of(rows)).astype(np.int64) - len(Domain.RECORD.value))
                 at += len(rows)
-        return ContentDigests(digests=digests, lengths=lengths)
+        if len(digests) == 2:  # the usual case, without a copy
+            return ContentDigests(digests=digests[1], lengths=lengths[1])
+        return ContentDigests(digests=np.concatenate(digests), lengths=np.concatenate(lengths))
 
     def _rows(self, batch: Any, prefix: bytes, first: int) -> Any:
         self._check(batch.schema)

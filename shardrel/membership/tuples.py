@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shardrel.canonical.parts import Fixed, Part, constant, join, strings
 from shardrel.canonical.sha import Bytes32, fixed_rows, sha256_rows
 from shardrel.digest import Domain, u64
 from shardrel.membership.columns import Members, plain
@@ -21,8 +22,7 @@ Codes = npt.NDArray[np.int64]
 
 # Rows whose joined tuples stay far below the 2^31 bytes of a 32-bit offset.
 _JOIN_BYTES = 64 * 1024 * 1024
-_TUPLE = np.frombuffer(Domain.TUPLE.value, np.uint8)
-_HEAD_BYTES = len(_TUPLE) + 32 + 32
+_HEAD_BYTES = len(Domain.TUPLE.value) + 32 + 32
 _ORIGIN_BYTES = len(Domain.ORIGIN.value) + 3 * 8 + 32
 _MAX_CODE = 1 << 62
 
@@ -44,16 +44,29 @@ def tuple_leaves(
         Shape (n, 32), uint8, in the order of the members.
     """
     n = len(content_digests)
-    out = np.empty((n, 32), np.uint8)
     step = _rows_a_join(_HEAD_BYTES + _widest(sample_ids)) if n else 1
+    leaves = [np.empty((0, 32), np.uint8)]
     for at in range(0, n, step):
-        ids, sources, versions, parts = [c.slice(at, step) for c in (sample_ids, source_ids, source_versions, splits)]
-        head = np.empty((len(ids), _HEAD_BYTES), np.uint8)
-        head[:, :16] = _TUPLE
-        head[:, 16:48] = origins((sources, versions, parts), schema_digest)
-        head[:, 48:] = content_digests[at : at + step]
-        out[at : at + step] = sha256_rows(_joined(fixed_rows(head), plain(ids).cast(pa.binary())))
-    return out
+        ids, sources, versions, names = [c.slice(at, step) for c in (sample_ids, source_ids, source_versions, splits)]
+        rows, origin = len(ids), origins((sources, versions, names), schema_digest)
+        parts = [
+            constant(Domain.TUPLE.value, rows),
+            _digests(origin, rows),
+            _digests(content_digests[at : at + step], rows),
+        ]
+        leaves.append(sha256_rows(join([*parts, _text(plain(ids))], rows)))
+    return leaves[1] if len(leaves) == 2 else np.concatenate(leaves)
+
+
+def _digests(matrix: Bytes32, rows: int) -> Fixed:
+    column = np.ascontiguousarray(matrix).view("V32").reshape(-1)
+    return Fixed(column=np.broadcast_to(column, (rows,)))
+
+
+def _text(values: Any) -> Part:
+    _, offsets, data = values.buffers()
+    borders = np.frombuffer(offsets, np.int32, len(values) + 1, values.offset * 4)
+    return strings(borders, data or pa.py_buffer(b""))
 
 
 def member_leaves(members: Members, schema_digest: bytes) -> Bytes32:
@@ -91,8 +104,13 @@ def origins(columns: tuple[Any, Any, Any], schema_digest: bytes) -> Bytes32:
     Args:
         columns: Source ids, source versions, splits: string arrays without nulls, each plain or dictionary-encoded.
         schema_digest: 32 raw bytes.
+
+    Returns:
+        Shape (n, 32), or (1, 32) where all rows have the same.
     """
     folded = [column if pa.types.is_dictionary(column.type) else column.dictionary_encode() for column in columns]
+    if all(len(column.dictionary) == 1 for column in folded):
+        return _hashed([column.dictionary for column in folded], schema_digest)
     rows, firsts = _distinct(folded)
     distinct = [plain(column.take(pa.array(firsts))) for column in folded]
     digests = _hashed(distinct, schema_digest)
