@@ -48,18 +48,16 @@ def _one(kind: str, folder: Path, shards: int, count: int) -> Iterator[tuple[str
     key = FileKey(version="1", key=fresh_key())
     empty = place(folder / "empty", keys)
     snapshot = declare(empty, source, TOKEN_COLUMN[kind])
-    fresh = numbers()
+    fresh, target = numbers(), folder / "target"
 
-    def publish(encrypt: FileKey | None) -> Callable[[], None]:
-        def run() -> None:
-            target = folder / f"store-{next(fresh)}"
-            shutil.copytree(folder / "empty", target)
-            publish_once(place(target, keys), snapshot, source, shards, encrypt)
-            shutil.rmtree(target)
+    def ready() -> None:
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(folder / "empty", target)
 
-        return run
+    def publish(encrypt: FileKey | None) -> Callable[[], object]:
+        return lambda: publish_once(place(target, keys), snapshot, source, shards, encrypt)
 
-    yield "publish", pairs(publish(key), publish(None), count).summary()
+    yield "publish", pairs(publish(key), publish(None), count, ready).summary()
     at = place(folder / "empty", keys)
     plain, sealed = (publish_once(at, snapshot, source, shards, encrypt).root for encrypt in (None, key))
     yield "verify", pairs(lambda: verify_once(at, sealed, key), lambda: verify_once(at, plain), count).summary()

@@ -1,10 +1,13 @@
-"""The floor of a verification: reading the files and the hashes that no verifier can leave out.
+"""The floors: the bare work on the files, and the hashes of records that neither side can leave out.
 
-Per record one content hash, one tuple hash and one tree node; nothing is encoded or compared. The rows are
-made beforehand, with the lengths that the real ones have.
+A verifier makes per record one content hash, one tuple hash and one tree node, a publisher the first two: the tree is
+in the snapshot. Nothing is encoded, compared, sorted or gathered. The rows are made beforehand, with the lengths that
+the real ones have.
 """
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,14 +28,21 @@ class Hashes:
         self._nodes = _rows(rng, records, NODE_BYTES)
         self._shards = shards
 
-    def run(self, threads: int) -> None:
+    def of_members(self, threads: int) -> None:
         """Content, tuple and node hashes of every shard."""
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(self._one, range(self._shards)))
+        self._run(threads, (self._content, self._tuples, self._nodes))
 
-    def _one(self, shard: int) -> None:
-        for rows in (self._content, self._tuples, self._nodes):
-            sha256_rows(rows)
+    def of_records(self, threads: int) -> None:
+        """Content and tuple hashes of every shard."""
+        self._run(threads, (self._content, self._tuples))
+
+    def _run(self, threads: int, kinds: Sequence[Any]) -> None:
+        def one(_: int) -> None:
+            for rows in kinds:
+                sha256_rows(rows)
+
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(one, range(self._shards)))
 
 
 def _rows(rng: np.random.Generator, records: int, width: int) -> pa.Array:

@@ -29,10 +29,21 @@ class Ratio:
         }
 
 
-def pairs(ours: Callable[[], object], baseline: Callable[[], object], count: int = 7) -> Ratio:
-    """One warm-up of each, then ``count`` pairs in turn (at least 3 where a run takes over a minute)."""
-    first = _seconds(ours)
-    _seconds(baseline)
+def pairs(
+    ours: Callable[[], object],
+    baseline: Callable[[], object],
+    count: int = 7,
+    ready: Callable[[], object] = lambda: None,
+) -> Ratio:
+    """One warm-up of each, then ``count`` pairs in turn (at least 3 where a run takes over a minute).
+
+    Args:
+        ours, baseline: The two sides.
+        count: Of pairs.
+        ready: Called before every run of either, and not timed.
+    """
+    first = _seconds(ours, ready)
+    _seconds(baseline, ready)
     if first > 60:
         count = 3
     times_a: list[float] = []
@@ -40,7 +51,7 @@ def pairs(ours: Callable[[], object], baseline: Callable[[], object], count: int
     for index in range(count):
         # The order alternates, so that a drift of the machine's speed hits both sides alike.
         for side in (0, 1) if index % 2 == 0 else (1, 0):
-            (times_a if side == 0 else times_b).append(_seconds(ours if side == 0 else baseline))
+            (times_a if side == 0 else times_b).append(_seconds(ours if side == 0 else baseline, ready))
     return Ratio(times_a, times_b)
 
 
@@ -60,7 +71,8 @@ def machine() -> dict[str, object]:
     return {"cpus": os.cpu_count() or 0, "model": model, "python": sys.version.split()[0]}
 
 
-def _seconds(run: Callable[[], object]) -> float:
+def _seconds(run: Callable[[], object], ready: Callable[[], object]) -> float:
+    ready()
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
