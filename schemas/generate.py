@@ -66,15 +66,22 @@ def raised_as() -> dict[str, set[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for path in sorted(path for source in SOURCES for path in (FOLDER.parent / source).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in known and node.args:
-                code = node.args[0]
-                if (
-                    isinstance(code, ast.Attribute)
-                    and isinstance(code.value, ast.Name)
-                    and code.value.id == "ErrorCode"
-                ):
-                    found[ErrorCode[code.attr].value].add(node.func.id)
+            made = _made(node)
+            if made is not None and made[0] in known:
+                found[ErrorCode[made[1]].value].add(made[0])
     return found
+
+
+def _made(node: ast.AST) -> tuple[str, str] | None:
+    """Names of category and code of ``SomeError(ErrorCode.SOME, …)`` or ``partial(SomeError, ErrorCode.SOME)``."""
+    if not isinstance(node, ast.Call):
+        return None
+    match [node.func, *node.args]:
+        case [ast.Name(id="partial"), ast.Name(id=kind), ast.Attribute(value=ast.Name(id="ErrorCode"), attr=code), *_]:
+            return kind, code
+        case [ast.Name(id=kind), ast.Attribute(value=ast.Name(id="ErrorCode"), attr=code), *_]:
+            return kind, code
+    return None
 
 
 def published_codes() -> list[str]:

@@ -1,19 +1,29 @@
-"""What an answer of AWS KMS to GetPublicKey or Sign means. Pure. Source: schemas/SPEC.md#signers
+"""What an answer of AWS KMS means, for signatures and for data keys alike. Pure. Source: schemas/SPEC.md#signers
 
-Neither has an effect that anybody could see twice, so whatever was not answered is asked again: an unknown
-outcome of a signature is none.
+No request has an effect that anybody could see twice, so whatever was not answered is asked again: an unknown
+outcome is none.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from shardrel.errors import ErrorCode, InvalidInputError, ShardrelError, TrustError, UnavailableError
 
 NO_ANSWER = "NoAnswer"
 NO_CREDENTIALS = "NoCredentials"
+UNREADABLE = "UnreadableAnswer"
 
 _THROTTLED = frozenset({"ThrottlingException", "Throttling", "LimitExceededException", "TooManyRequestsException"})
 _SILENT = frozenset(
-    {NO_ANSWER, "KeyUnavailableException", "DependencyTimeoutException", "KMSInternalException", "InternalFailure"}
+    {
+        NO_ANSWER,
+        UNREADABLE,
+        "KeyUnavailableException",
+        "DependencyTimeoutException",
+        "KMSInternalException",
+        "InternalFailure",
+    }
 )
 _DENIED = frozenset(
     {
@@ -30,7 +40,7 @@ _DENIED = frozenset(
     }
 )
 _NO_SUCH_KEY = frozenset({"NotFoundException", "InvalidArnException", "ValidationException"})
-_CANNOT_SIGN = frozenset(
+_UNUSABLE = frozenset(
     {
         "DisabledException",
         "KMSInvalidStateException",
@@ -38,6 +48,37 @@ _CANNOT_SIGN = frozenset(
         "UnsupportedOperationException",
         "InvalidGrantTokenException",
     }
+)
+_OTHER_CIPHERTEXT = frozenset({"InvalidCiphertextException", "IncorrectKeyException"})
+
+
+Made = Callable[..., ShardrelError]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purpose:
+    """What a key is asked for, and the errors of what goes wrong then."""
+
+    verb: str
+    unavailable: Made
+    throttled: Made
+    denied: Made
+    unusable: Made
+
+
+SIGNING = Purpose(
+    verb="sign",
+    unavailable=partial(UnavailableError, ErrorCode.SIGNER_UNAVAILABLE),
+    throttled=partial(UnavailableError, ErrorCode.SIGNER_THROTTLED),
+    denied=partial(UnavailableError, ErrorCode.SIGNER_DENIED),
+    unusable=partial(TrustError, ErrorCode.TRUST_SIGNER),
+)
+WRAPPING = Purpose(
+    verb="encrypt data keys",
+    unavailable=partial(UnavailableError, ErrorCode.KMS_UNAVAILABLE),
+    throttled=partial(UnavailableError, ErrorCode.KMS_THROTTLED),
+    denied=partial(UnavailableError, ErrorCode.KMS_DENIED),
+    unusable=partial(TrustError, ErrorCode.KMS_KEY),
 )
 
 
@@ -65,32 +106,27 @@ class Refusal:
 
     @property
     def silent(self) -> bool:
-        """Whether the service did not come to an answer."""
+        """Whether the service did not come to an answer that can be read."""
         return self.code in _SILENT or self.status >= 500
 
+    @property
+    def other_ciphertext(self) -> bool:
+        """Whether a ciphertext was made by another key, for another context, or was changed."""
+        return self.code in _OTHER_CIPHERTEXT
 
-def as_error(refusal: Refusal, key: str) -> ShardrelError:
+
+def as_error(refusal: Refusal, key: str, purpose: Purpose) -> ShardrelError:
     """The error for a caller who cannot go on: of the category that says what to do."""
     if refusal.throttled:
-        return UnavailableError(
-            ErrorCode.SIGNER_THROTTLED, "the KMS has too many requests; run the same command again", key=key
-        )
+        return purpose.throttled("the KMS has too many requests; run the same command again", key=key)
     if refusal.code in _DENIED:
-        return UnavailableError(
-            ErrorCode.SIGNER_DENIED, "the KMS does not let these credentials use the key", key=key, reason=refusal.code
-        )
+        return purpose.denied("the KMS does not let these credentials use the key", key=key, reason=refusal.code)
     if refusal.code in _NO_SUCH_KEY:
         return InvalidInputError(ErrorCode.INPUT_KEY, "the KMS has no such key", key=key, reason=refusal.code)
-    if refusal.code in _CANNOT_SIGN:
-        return TrustError(
-            ErrorCode.TRUST_SIGNER,
-            "the key in the KMS cannot sign: it is disabled, waits for its deletion, or is for another use",
+    if refusal.code in _UNUSABLE:
+        return purpose.unusable(
+            f"the key in the KMS cannot {purpose.verb}: it is disabled, waits for its deletion, or is for another use",
             key=key,
             reason=refusal.code,
         )
-    return UnavailableError(
-        ErrorCode.SIGNER_UNAVAILABLE,
-        "the KMS does not answer; nothing was signed, run the same command again",
-        key=key,
-        reason=refusal.code,
-    )
+    return purpose.unavailable("the KMS does not answer; run the same command again", key=key, reason=refusal.code)

@@ -1,40 +1,21 @@
 """A key-encryption key that never leaves AWS KMS: data keys are wrapped and unwrapped there, by EncryptionContext.
 
-The only module that asks KMS about data keys. Source: schemas/SPEC.md#encryption
+Source: schemas/SPEC.md#encryption
 """
 
-import logging
-import os
 import re
-from collections.abc import Callable, Mapping
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-import boto3
-from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError
-
-from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError, ShardrelError, UnavailableError
+from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
+from shardrel.kms.answers import WRAPPING, Refusal, as_error
+from shardrel.kms.service import KmsService, KmsSettings
 from shardrel.trust.key_encryption import fingerprint_of
 
-_ARN = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]{1,128}")
-_CONFIG = Config(connect_timeout=10, read_timeout=30, retries={"total_max_attempts": 4, "mode": "standard"})
-# The service's words for "not made by this key, for this context".
-_REFUSED = frozenset(("InvalidCiphertextException", "IncorrectKeyException"))
-_DENIED = frozenset(("AccessDeniedException", "DisabledException", "KMSInvalidStateException"))
-
-
-_ASKING: ContextVar[bool] = ContextVar("_ASKING", default=False)
-
-
-def _tells_no_key(record: logging.LogRecord) -> bool:
-    return not _ASKING.get()
-
-
-# At level DEBUG botocore logs what it sends and what it receives, data keys included.
-for _name in ("botocore.endpoint", "botocore.parsers"):
-    logging.getLogger(_name).addFilter(_tells_no_key)
+_ARN = re.compile(r"arn:aws[a-z-]*:kms:([a-z0-9-]+):[0-9]{12}:key/[A-Za-z0-9-]{1,128}")
+# The service takes no longer ciphertext, so it made none.
+_MOST_WRAPPED = 6144
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,20 +24,11 @@ class KmsKey:
 
     arn: str
     version: str | None
-    _clients: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
-
-    @property
-    def client(self) -> Any:
-        """The client of this process: a forked one would share its connections with its parent."""
-        process = os.getpid()
-        if process not in self._clients:
-            region = self.arn.split(":")[3]
-            self._clients[process] = boto3.session.Session().client("kms", region_name=region, config=_CONFIG)
-        return self._clients[process]
+    service: KmsService
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process asks the KMS by a client of its own."""
-        return kms_key, (self.arn, self.version)
+        return _again, (self.arn, self.version, self.service.settings)
 
     @property
     def fingerprint(self) -> str:
@@ -67,61 +39,56 @@ class KmsKey:
         """The data key, encrypted and bound.
 
         Raises:
-            UnavailableError: ``store.unavailable``, ``store.access-denied``.
+            InvalidInputError: ``input.key``.
+            TrustError: ``kms.key``.
+            UnavailableError: ``kms.unavailable``, ``kms.throttled``, ``kms.access-denied``.
 
-        Effects: one Encrypt.
+        Effects: one Encrypt, or a few where KMS does not answer.
         """
-        ask = {"KeyId": self.arn, "Plaintext": data_key, "EncryptionContext": dict(binding)}
-        return bytes(self._asked(lambda: self.client.encrypt(**ask), binding)["CiphertextBlob"])
+        return self._asked("encrypt", "CiphertextBlob", binding, Plaintext=data_key)
 
     def unwrap(self, wrapped: bytes, binding: Mapping[str, str]) -> bytes:
         """The data key.
 
         Raises:
             IntegrityError: ``encryption.wrapped-key``.
-            UnavailableError: ``store.unavailable``, ``store.access-denied``.
+            InvalidInputError, TrustError, UnavailableError: As ``wrap``.
 
-        Effects: one Decrypt.
+        Effects: one Decrypt, or a few where KMS does not answer.
         """
-        ask = {"KeyId": self.arn, "CiphertextBlob": wrapped, "EncryptionContext": dict(binding)}
-        return bytes(self._asked(lambda: self.client.decrypt(**ask), binding)["Plaintext"])
+        if not 1 <= len(wrapped) <= _MOST_WRAPPED:
+            raise _not_its_own(binding)
+        return self._asked("decrypt", "Plaintext", binding, CiphertextBlob=wrapped)
 
-    def _asked(self, ask: Callable[[], Any], binding: Mapping[str, str]) -> Any:
-        asking = _ASKING.set(True)
-        try:
-            return ask()
-        except ClientError as err:
-            # Without the cause: what botocore quotes of a request is not ours to check.
-            raise self._translated(err, binding) from None
-        except BotoCoreError as err:
-            raise UnavailableError(
-                ErrorCode.STORE_UNAVAILABLE, "the KMS does not answer", reason=type(err).__name__
-            ) from None
-        finally:
-            _ASKING.reset(asking)
-
-    def _translated(self, err: ClientError, binding: Mapping[str, str]) -> ShardrelError:
-        reason = str(err.response.get("Error", {}).get("Code", "unknown"))
-        if reason in _REFUSED:
-            return IntegrityError(
-                ErrorCode.ENCRYPTION_WRAPPED_KEY,
-                "the wrapped key was made for something else, or was changed",
-                shard=binding["shard"],
-            )
-        if reason == "NotFoundException":
-            return InvalidInputError(ErrorCode.INPUT_KEY, "the KMS has no such key", key=self.arn)
-        code = ErrorCode.STORE_DENIED if reason in _DENIED else ErrorCode.STORE_UNAVAILABLE
-        return UnavailableError(code, "the KMS refuses", reason=reason, key=self.arn)
+    def _asked(self, operation: str, wanted: str, binding: Mapping[str, str], **params: bytes) -> bytes:
+        answer = self.service.ask(operation, wanted, KeyId=self.arn, EncryptionContext=dict(binding), **params)
+        if isinstance(answer, Refusal):
+            raise _not_its_own(binding) if answer.other_ciphertext else as_error(answer, self.arn, WRAPPING)
+        found: bytes = answer[wanted]
+        return found
 
 
-def kms_key(arn: str, version: str | None) -> KmsKey:
+def kms_key(arn: str, version: str | None, *, settings: KmsSettings | None = None) -> KmsKey:
     """The key of an ARN. Credentials and a KMS endpoint come from the usual AWS configuration.
 
     Raises:
         InvalidInputError: ``input.key`` when it is no ARN of a key; an alias may come to mean another one.
     """
-    if not _ARN.fullmatch(arn):
+    found = _ARN.fullmatch(arn)
+    if found is None:
         raise InvalidInputError(
             ErrorCode.INPUT_KEY, "a KMS key is named by its ARN: arn:aws:kms:REGION:ACCOUNT:key/ID (no alias)"
         )
-    return KmsKey(arn=arn, version=version)
+    return KmsKey(arn=arn, version=version, service=KmsService(region=found[1], settings=settings or KmsSettings()))
+
+
+def _again(arn: str, version: str | None, settings: KmsSettings) -> KmsKey:
+    return kms_key(arn, version, settings=settings)
+
+
+def _not_its_own(binding: Mapping[str, str]) -> IntegrityError:
+    return IntegrityError(
+        ErrorCode.ENCRYPTION_WRAPPED_KEY,
+        "the wrapped key was made for something else, or was changed",
+        shard=binding["shard"],
+    )

@@ -9,7 +9,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from shardrel.errors import ErrorCode, InvalidInputError, ShardrelError, TrustError, UnavailableError
-from shardrel.kms.signing import KmsSettings, KmsSigner, kms_signer
+from shardrel.kms.service import KmsSettings
+from shardrel.kms.signing import KmsSigner, kms_signer
 from shardrel.trust.envelope import seal, unseal
 from shardrel.trust.keys import key_id, verifies
 from tests.support.kms_server import ACCOUNT, CUT, WRONG, Kms, kms_server

@@ -13,7 +13,8 @@ from msgspec.structs import replace as changed
 
 from shardrel.errors import ErrorCode, ShardrelError
 from shardrel.kms.key_reference import open_key
-from shardrel.kms.wrapping import KmsKey
+from shardrel.kms.service import KmsSettings
+from shardrel.kms.wrapping import KmsKey, kms_key
 from shardrel.records.encryption import ShardKey
 from shardrel.trust.key_encryption import KeyEncryption, Place, Unlocked, check_reader, new_data_key, unlock
 from shardrel.trust.key_files import KeyFile, load_key_file, make_key_file
@@ -96,16 +97,16 @@ def test_a_kms_that_refuses_is_not_a_wrong_key(monkeypatch: pytest.MonkeyPatch) 
         arn = client.create_key()["KeyMetadata"]["Arn"]
         key = open_key(f"awskms:{arn}")
         made = new_data_key(key, PLACE)
-        with Stubber(cast("KmsKey", key).client) as stubber:  # moto's KMS asks for no rights
+        with Stubber(cast("KmsKey", key).service.client) as stubber:  # moto's KMS asks for no rights
             stubber.add_client_error("decrypt", "AccessDeniedException")
-            assert code_of(key, declared_by(key), made.record, PLACE) == ErrorCode.STORE_DENIED
+            assert code_of(key, declared_by(key), made.record, PLACE) == ErrorCode.KMS_DENIED
         absent = open_key(f"awskms:{arn[:-4]}beef")
         assert code_of(absent, declared_by(absent), made.record, PLACE) == ErrorCode.INPUT_KEY
     monkeypatch.setenv("AWS_ENDPOINT_URL_KMS", "http://127.0.0.1:1")
-    nobody = open_key("awskms:arn:aws:kms:eu-west-1:123456789012:key/0")
+    nobody = kms_key("arn:aws:kms:eu-west-1:123456789012:key/0", None, settings=KmsSettings(attempts=1))
     with pytest.raises(ShardrelError) as caught:
         new_data_key(nobody, PLACE)
-    assert caught.value.code == ErrorCode.STORE_UNAVAILABLE
+    assert caught.value.code == ErrorCode.KMS_UNAVAILABLE
 
 
 @pytest.mark.parametrize(
@@ -163,7 +164,7 @@ def test_key_bytes_show_in_no_repr_and_no_error(tmp_path: Path) -> None:
 
 def test_every_process_has_a_client_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     key = cast("KmsKey", open_key("awskms:arn:aws:kms:eu-west-1:123456789012:key/0"))
-    before = key.client
-    assert key.client is before
+    before = key.service.client
+    assert key.service.client is before
     monkeypatch.setattr(os, "getpid", lambda: 1)
-    assert key.client is not before
+    assert key.service.client is not before
