@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from shardrel.data.counts import Counts
 from shardrel.data.folder import CacheFolder
 from shardrel.digest import digest_of, raw_digest
 from shardrel.errors import ErrorCode, UnavailableError
@@ -22,15 +23,23 @@ class ShardCache:
 
     Attributes:
         files: The folder, which also holds what was decoded.
-        corrupt: Entries that this process found with other bytes than their name says.
-        fetched: Bytes that this process read from the store.
+        counts: Of what this process found and did; a worker of a loader counts where its rank can see it.
     """
 
     def __init__(self, folder: Path, store: Store, *, limit: int | None = None) -> None:
         self.files = CacheFolder(folder, limit)
         self.store = store
-        self.corrupt = 0
-        self.fetched = 0
+        self.counts = Counts()
+
+    @property
+    def corrupt(self) -> int:
+        """Entries that this process found with other bytes than their name says."""
+        return self.counts.get("corrupt")
+
+    @property
+    def fetched(self) -> int:
+        """Bytes that this process read from the store."""
+        return self.counts.get("fetched")
 
     @property
     def folder(self) -> Path:
@@ -52,7 +61,7 @@ class ShardCache:
 
     def set_aside(self, path: Path) -> None:
         """Quarantine a wrong entry and count it."""
-        self.corrupt += 1
+        self.counts.add("corrupt")
         self.files.quarantine(path)
 
     def _read_alone(self, name: str, descriptor: Descriptor) -> bytes:
@@ -63,7 +72,7 @@ class ShardCache:
         if found is not None:
             self.set_aside(path)
         data = get(self.store, descriptor)
-        self.fetched += len(data)
+        self.counts.add("fetched", len(data))
         self.files.install(path, len(data), lambda file: file.write(data))
         return data
 

@@ -1,8 +1,9 @@
 """Steps of a pinned run as a dataset of torch, with exact state. Source: schemas/SPEC.md#sample-order."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
@@ -10,8 +11,10 @@ from shardrel.data.batches import Seat, StepBatch, batches
 from shardrel.data.cache import ShardCache
 from shardrel.data.decoded import DecodedCache, ShardEntry
 from shardrel.data.mix import RunOrder, open_shards
+from shardrel.data.packing import PackedBatch, PackPlan, packed_batches
 from shardrel.data.reader import ShardReader
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.data.shared_counts import SharedCounts
+from shardrel.errors import ErrorCode, InvalidInputError, ShardrelError
 from shardrel.records.checkpoint import Cut
 from shardrel.records.schema import Field
 
@@ -35,7 +38,29 @@ class StepSource:
     global_batch: int
 
 
-class StepDataset(IterableDataset[StepBatch]):
+class Step(Protocol):
+    """What every kind of batch tells of itself."""
+
+    @property
+    def before(self) -> Cut:
+        """The cut that the step starts from."""
+        ...
+
+    @property
+    def after(self) -> Cut:
+        """The cut once the step is done."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Samples in this rank's part."""
+        ...
+
+
+Batch = TypeVar("Batch", bound=Step)
+
+
+class CutDataset(IterableDataset[Batch], Generic[Batch]):
     """Steps from a cut on, for ``DataLoader(dataset, batch_size=None)`` with any number of workers.
 
     Worker k of n makes every n-th step, so that the loader hands out all of them in order. With torchdata's
@@ -49,6 +74,10 @@ class StepDataset(IterableDataset[StepBatch]):
         rank: Of this process's job.
         world_size: Of the job.
         steps: How many; None for no end.
+        counts: Where the processes that make batches count; None for numbers of its own.
+
+    Attributes:
+        counts: What the processes that make batches have counted, all of them together.
     """
 
     def __init__(
@@ -60,6 +89,7 @@ class StepDataset(IterableDataset[StepBatch]):
         rank: int = 0,
         world_size: int = 1,
         steps: int | None = None,
+        counts: SharedCounts | None = None,
     ) -> None:
         self._source = source
         self._cache = cache
@@ -68,29 +98,28 @@ class StepDataset(IterableDataset[StepBatch]):
         self._first = cut.step
         self._last = None if steps is None else cut.step + steps
         self._cut = cut
+        self.counts = counts or SharedCounts()
 
-    def __iter__(self) -> Iterator[StepBatch]:
-        cache = self._cache if isinstance(self._cache, ShardCache) else self._cache()
+    def __iter__(self) -> Iterator[Batch]:
+        seat = self._seat()
+        cache, counts = self._cache_of(seat), self.counts.of(seat.worker)
         source = self._source
         reader = ShardReader(
             DecodedCache(cache), source.entries, source.fields, source.split, keep=open_shards(source.order)
         )
-        given = batches(
-            reader,
-            source.order,
-            self._cut,
-            global_batch=source.global_batch,
-            seat=self._seat(),
-            first=self._first,
-        )
         try:
-            for batch in given:
-                if self._last is not None and batch.step >= self._last:
+            for batch in self._batches(reader, seat):
+                if self._last is not None and batch.before.step >= self._last:
                     break
                 self._cut = batch.after
+                counts.add("samples", batch.size)
                 yield batch
         finally:
             reader.close()
+
+    @abstractmethod
+    def _batches(self, reader: ShardReader, seat: Seat) -> Iterator[Batch]:
+        """The steps of a seat from the cut on, without end."""
 
     def state_dict(self) -> dict[str, Any]:
         """The cut behind the last step that this process handed out, and where the dataset began."""
@@ -110,8 +139,53 @@ class StepDataset(IterableDataset[StepBatch]):
         worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
         return Seat(rank=self._rank, world_size=self._world_size, worker=worker, workers=workers)
 
+    def _cache_of(self, seat: Seat) -> ShardCache:
+        """The cache; in a worker, or where it is made here, it counts where the rank sees it."""
+        cache = self._cache if isinstance(self._cache, ShardCache) else self._cache()
+        if cache is not self._cache or get_worker_info() is not None:
+            cache.counts = self.counts.of(seat.worker)
+        return cache
 
-class StepLoader:
+
+class StepDataset(CutDataset[StepBatch]):
+    """Steps of the run's global batch."""
+
+    def _batches(self, reader: ShardReader, seat: Seat) -> Iterator[StepBatch]:
+        source = self._source
+        return batches(reader, source.order, self._cut, global_batch=source.global_batch, seat=seat, first=self._first)
+
+
+class PackedDataset(CutDataset[PackedBatch]):
+    """Steps whose samples share rows of fixed length.
+
+    What a step consumes follows from the lengths of all samples before it, so every worker packs every step, and
+    gathers only its own.
+
+    Args:
+        source: As for :class:`CutDataset`; its global batch counts for nothing.
+        cache: As there.
+        cut: As there.
+        plan: The same on every rank and at every resume.
+        options: As there.
+    """
+
+    def __init__(
+        self,
+        source: StepSource,
+        cache: ShardCache | Callable[[], ShardCache],
+        cut: Cut,
+        plan: PackPlan,
+        **options: Any,
+    ) -> None:
+        super().__init__(source, cache, cut, **options)
+        self._plan = plan
+
+    def _batches(self, reader: ShardReader, seat: Seat) -> Iterator[PackedBatch]:
+        order = self._source.order
+        return packed_batches(reader, order, self._cut, plan=self._plan, seat=seat, first=self._first)
+
+
+class StepLoader(Generic[Batch]):
     """Batches of a rank in order, made by worker processes; its state holds at any number of workers and ranks.
 
     Args:
@@ -124,7 +198,7 @@ class StepLoader:
 
     def __init__(
         self,
-        make: Callable[[Cut], StepDataset],
+        make: Callable[[Cut], CutDataset[Batch]],
         cut: Cut,
         *,
         workers: int = 0,
@@ -137,8 +211,11 @@ class StepLoader:
             self._options["prefetch_factor"] = ahead
         self.cut = cut
 
-    def __iter__(self) -> Iterator[StepBatch]:
-        for batch in DataLoader(self._make(self.cut), batch_size=None, collate_fn=_as_it_is, **self._options):
+    def __iter__(self) -> Iterator[Batch]:
+        steps = _Telling(self._make(self.cut))
+        for batch in DataLoader(steps, batch_size=None, collate_fn=_as_it_is, **self._options):
+            if isinstance(batch, ShardrelError):
+                raise batch
             self.cut = batch.after
             yield batch
 
@@ -153,6 +230,19 @@ class StepLoader:
             InvalidInputError: ``input.invalid`` for a state of something else.
         """
         self.cut = cut_of(state)
+
+
+class _Telling(IterableDataset[Any]):
+    """Hands an error of ours out as the last item: torch would make a RuntimeError without a code of it."""
+
+    def __init__(self, steps: CutDataset[Any]) -> None:
+        self._steps = steps
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            yield from self._steps
+        except ShardrelError as err:
+            yield err
 
 
 def cut_state(cut: Cut) -> dict[str, Any]:

@@ -60,14 +60,17 @@ class DecodedCache:
     """Decoded shards in a host's cache folder.
 
     Attributes:
-        cache: Of the stored bytes; its folder, its bound and its count of corrupt entries are shared.
-        made: Shards that this process decoded.
+        cache: Of the stored bytes; its folder, its bound and its counts are shared.
     """
 
     def __init__(self, cache: ShardCache) -> None:
         self.cache = cache
-        self.made = 0
         self._checked: dict[str, tuple[int, int, int, int]] = {}
+
+    @property
+    def made(self) -> int:
+        """Shards that this process decoded."""
+        return self.cache.counts.get("decoded")
 
     def open(self, entry: ShardEntry, fields: tuple[Field, ...], split: str | None) -> DecodedShard:
         """A shard's samples, from its decoded file, else made from its stored bytes.
@@ -117,7 +120,7 @@ class DecodedCache:
 
     def _decode(self, entry: ShardEntry, fields: tuple[Field, ...], split: str | None) -> Any:
         data = self.cache.read(shard_descriptor(entry.shard))
-        self.made += 1
+        self.cache.counts.add("decoded")
         return decode_shard(data, entry, fields, split)
 
     def _map(self, path: Path, name: str) -> Any:

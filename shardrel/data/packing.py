@@ -56,6 +56,7 @@ class PackedBatch:
         before: The cut that the step starts from.
         after: The cut once the step is done.
         samples: Shape (m, 2): what the step consumes, in global order, equal on every rank.
+        size: How many of them are in this rank's rows.
         values: Shape (rows of this rank, length).
         segments: The same shape, int32: 0 where nothing is, else the number of the sample in its row, from 1.
         positions: The same shape, int32: place inside of the sample.
@@ -65,6 +66,7 @@ class PackedBatch:
     before: Cut
     after: Cut
     samples: Samples
+    size: int
     values: torch.Tensor
     segments: torch.Tensor
     positions: torch.Tensor
@@ -84,23 +86,62 @@ def pack(lengths: Ints, rows: int, length: int) -> Packing:
         rows: How many there are.
         length: Room of each.
     """
-    room = np.full(rows, length, np.int64)
+    room = _Room(rows, length)
     row, start = [], []
     kept = np.minimum(lengths, length)
     for size in kept.tolist():
-        fits = np.flatnonzero(room >= size)
-        if len(fits) == 0:
+        if room.most < size:
             break
-        row.append(int(fits[0]))
-        start.append(length - int(room[fits[0]]))
-        room[fits[0]] -= size
+        place, left = room.take(size)
+        row.append(place)
+        start.append(length - left)
     return Packing(row=np.array(row, np.int64), start=np.array(start, np.int64), length=kept[: len(row)])
+
+
+class _Room:
+    """Elements that each row still takes, as a tree of the most in each half, so that a search takes log2(rows) steps."""
+
+    def __init__(self, rows: int, length: int) -> None:
+        self._leaves = 1 << (rows - 1).bit_length()
+        tree = [-1] * self._leaves + [length] * rows + [-1] * (self._leaves - rows)
+        for node in range(self._leaves - 1, 0, -1):
+            tree[node] = max(tree[2 * node], tree[2 * node + 1])
+        self._tree = tree
+
+    @property
+    def most(self) -> int:
+        """What the emptiest row takes."""
+        return self._tree[1]
+
+    def take(self, size: int) -> tuple[int, int]:
+        """Take from the first row that has room: its number, and what it took before."""
+        tree, node = self._tree, 1
+        while node < self._leaves:
+            node *= 2
+            if tree[node] < size:
+                node += 1
+        place, left = node - self._leaves, tree[node]
+        tree[node] = left - size
+        while node > 1:
+            node //= 2
+            tree[node] = max(tree[2 * node], tree[2 * node + 1])
+        return place, left
 
 
 def packed_batches(
     reader: ShardReader, order: RunOrder, cut: Cut, *, plan: PackPlan, seat: Seat, first: int | None = None
 ) -> Iterator[PackedBatch]:
     """Steps from a cut on, without end; each consumes as many samples as fit into its rows.
+
+    Every worker of a seat packs every step, by the lengths alone, and gathers its own steps.
+
+    Args:
+        reader: Of the run's shards.
+        order: Of the run's samples.
+        cut: What was consumed before.
+        plan: The same on every rank and at every resume.
+        seat: Whose rows are wanted.
+        first: Step from which the steps are dealt out to the workers; None for that of the cut.
 
     Ranks: all, each with its own rank; every rank gets every step.
     """
@@ -141,17 +182,17 @@ def _batch(
     shape = (high - low, plan.length)
     values = np.full(shape, plan.pad, dtype)
     segments, positions = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-    numbers = np.zeros(plan.rows, np.int32)
-    for at, view in zip(mine.tolist(), views, strict=True):
-        row, start, size = int(packing.row[at]), int(packing.start[at]), int(packing.length[at])
+    numbers, ramp = [0] * plan.rows, np.arange(plan.length, dtype=np.int32)
+    places = (array[mine].tolist() for array in (packing.row, packing.start, packing.length))
+    for row, start, size, view in zip(*places, views, strict=True):
         place = (row - low, slice(start, start + size))
         numbers[row] += 1
-        values[place], segments[place] = view[:size], numbers[row]
-        positions[place] = np.arange(size, dtype=np.int32)
+        values[place], segments[place], positions[place] = view[:size], numbers[row], ramp[:size]
     return PackedBatch(
         before=before,
         after=after,
         samples=samples,
+        size=len(mine),
         values=torch.from_numpy(values),
         segments=torch.from_numpy(segments),
         positions=torch.from_numpy(positions),

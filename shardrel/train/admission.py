@@ -150,7 +150,7 @@ def _verify(duty_of: _Duty, given: Unlocked | None) -> _Verified:
     inputs = tuple(read_inputs(store, record, plan.columns, given))
     split = split_of(inputs, plan.split)
     for one in reversed(inputs):
-        duty_of.watch.resolved(one.release, one.root, duty_of.cache, one.split_records(plan.split))
+        duty_of.watch.resolved(one.release, one.root, duty_of.cache.counts, one.split_records(plan.split))
     entries = entries_of(inputs)
     shards = []
     for number in duty(len(entries), duty_of.group.rank, duty_of.group.world_size):

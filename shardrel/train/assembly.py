@@ -16,6 +16,7 @@ from shardrel.train.board import GRACE_S, Rendezvous, aborted, came_late, host_g
 _BEGUN = "begun"
 _OPEN = b"open"
 _PAUSES = (0.002, 0.05)
+_STALE = "; where nodes come and go, start torchrun's agents with --rdzv-backend=shardrel"
 
 
 def assemble(store: Rendezvous, rank: int, world_size: int, timeout_s: float) -> str:
@@ -31,7 +32,7 @@ def assemble(store: Rendezvous, rank: int, world_size: int, timeout_s: float) ->
     try:
         return within(lambda: part(store, rank, world_size, timeout_s), 2 * (timeout_s + GRACE_S))
     except UnavailableError as err:
-        raise host_gone() from err
+        raise _host_gone() from err
 
 
 def _gather(store: Rendezvous, _rank: int, world_size: int, timeout_s: float) -> str:
@@ -92,6 +93,16 @@ def _refused(store: Rendezvous, rank: int) -> RunFailedError:
     ).ending_with(UnavailableError.exit_status)
 
 
+def _agents_host() -> bool:
+    """Whether torchrun's agents say that one of them hosts the store."""
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+
+
+def _host_gone() -> RunFailedError:
+    """Before a start, an agent may have named a store that is gone: it keeps the address of a node that has left."""
+    return host_gone(_STALE if _agents_host() else "")
+
+
 def environment_seat() -> tuple[int, int] | None:
     """Rank and world size that torchrun, or who else starts processes, gave this one; None for a job of one."""
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
@@ -107,7 +118,7 @@ def environment_store(rank: int, world_size: int, timeout_s: float) -> Rendezvou
     """
     import torch.distributed as dist
 
-    agents = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    agents = _agents_host()
     try:
         store: Any = dist.TCPStore(  # type: ignore[attr-defined]
             os.environ["MASTER_ADDR"],
@@ -119,5 +130,5 @@ def environment_store(rank: int, world_size: int, timeout_s: float) -> Rendezvou
             multi_tenant=True,
         )
     except RuntimeError as err:
-        raise host_gone() from err
+        raise _host_gone() from err
     return store  # type: ignore[no-any-return]

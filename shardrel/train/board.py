@@ -211,9 +211,9 @@ def aborted(code: str, ranks: Sequence[int]) -> RunFailedError:
     return RunFailedError(ErrorCode.RUN_RANK_FAILED, message, ranks=names).ending_with(UnavailableError.exit_status)
 
 
-def host_gone() -> RunFailedError:
+def host_gone(advice: str = "") -> RunFailedError:
     """The rendezvous store is gone or hangs. It lives in rank 0, or in the agent beside it."""
-    message = "ranks didn't come to a barrier in time: 0, or what hosts the rendezvous store beside it"
+    message = f"ranks didn't come to a barrier in time: 0, or what hosts the rendezvous store beside it{advice}"
     return RunFailedError(ErrorCode.RUN_TIMEOUT, message, ranks=["0"]).ending_with(UnavailableError.exit_status)
 
 

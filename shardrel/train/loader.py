@@ -1,19 +1,23 @@
 """The steps of a pinned run as a dataset or a loader of torch. Source: schemas/SPEC.md#runs, #sample-order."""
 
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from shardrel.checkpoint.group import Group
-from shardrel.data.batches import Seat, StepBatch
+from shardrel.data.batches import StepBatch
 from shardrel.data.cache import ShardCache
-from shardrel.data.dataset import StepDataset, StepLoader, StepSource
-from shardrel.data.decoded import DecodedCache
-from shardrel.data.mix import open_shards
-from shardrel.data.packing import PackedBatch, PackPlan, packed_batches
-from shardrel.data.reader import ShardReader
+from shardrel.data.dataset import CutDataset, PackedDataset, Step, StepDataset, StepLoader, StepSource
+from shardrel.data.packing import PackedBatch, PackPlan
+from shardrel.data.shared_counts import SharedCounts
 from shardrel.records.checkpoint import Cut
 from shardrel.train.inputs import entries_of, fields_of, split_of
 from shardrel.train.pin import PinnedRun
 from shardrel.train.watch import Watch, watched
+
+Batch = TypeVar("Batch", bound=Step)
+
+Cache = ShardCache | Callable[[], ShardCache]
+"""Of the host, or what makes it in the process that reads: a client of S3 must not be forked."""
 
 
 def source_of(pin: PinnedRun) -> StepSource:
@@ -29,54 +33,53 @@ def source_of(pin: PinnedRun) -> StepSource:
 
 def dataset(
     group: Group,
-    cache: ShardCache | Callable[[], ShardCache],
+    cache: Cache,
     pin: PinnedRun,
     cut: Cut,
     *,
     steps: int | None = None,
+    counts: SharedCounts | None = None,
 ) -> StepDataset:
     """The run's steps from a cut on, for a ``DataLoader`` or a ``StatefulDataLoader`` with ``batch_size=None``.
 
-    Ranks: all; every rank gets every step.
-    """
-    return StepDataset(source_of(pin), cache, cut, rank=group.rank, world_size=group.world_size, steps=steps)
-
-
-def packed(group: Group, cache: ShardCache, pin: PinnedRun, cut: Cut, plan: PackPlan) -> Iterator[PackedBatch]:
-    """The run's steps from a cut on, several samples packed into one row; the plan's global batch counts for nothing.
-
-    Args:
-        group: All ranks.
-        cache: Of this host.
-        pin: What ``join`` gave.
-        cut: What was consumed before.
-        plan: The same on every rank and at every resume.
+    What its workers fetch, decode, set aside and prepare is in the figures of this rank.
 
     Ranks: all; every rank gets every step.
     """
-    source = source_of(pin)
-    reader = ShardReader(
-        DecodedCache(cache), source.entries, source.fields, source.split, keep=open_shards(source.order)
-    )
-    seat = Seat(rank=group.rank, world_size=group.world_size)
-    # Samples of a rank's rows are not counted apart, so its share of the step's stands for them.
-    return watched(
-        packed_batches(reader, source.order, cut, plan=plan, seat=seat),
-        pin.watch,
-        lambda batch: len(batch.samples) // group.world_size,
-    )
+    counts = _shown(cache, pin, counts)
+    source, rank, world_size = source_of(pin), group.rank, group.world_size
+    return StepDataset(source, cache, cut, rank=rank, world_size=world_size, steps=steps, counts=counts)
+
+
+def packed_dataset(
+    group: Group,
+    cache: Cache,
+    pin: PinnedRun,
+    cut: Cut,
+    plan: PackPlan,
+    *,
+    steps: int | None = None,
+    counts: SharedCounts | None = None,
+) -> PackedDataset:
+    """As ``dataset``, several samples packed into one row; the run's global batch counts for nothing.
+
+    Ranks: all; every rank gets every step.
+    """
+    counts = _shown(cache, pin, counts)
+    source, rank, world_size = source_of(pin), group.rank, group.world_size
+    return PackedDataset(source, cache, cut, plan, rank=rank, world_size=world_size, steps=steps, counts=counts)
 
 
 def loader(
     group: Group,
-    cache: ShardCache | Callable[[], ShardCache],
+    cache: Cache,
     pin: PinnedRun,
     cut: Cut,
     *,
     workers: int = 0,
     steps: int | None = None,
     pin_memory: bool = False,
-) -> StepLoader:
+) -> StepLoader[StepBatch]:
     """The run's steps from a cut on, made ahead by worker processes.
 
     Args:
@@ -90,22 +93,68 @@ def loader(
 
     Ranks: all; every rank gets every step.
     """
+    counts = _shown(cache, pin, None)
 
     def make(begin: Cut) -> StepDataset:
-        left = None if steps is None else max(steps - begin.step, 0)
-        return dataset(group, cache, pin, begin, steps=left)
+        return dataset(group, cache, pin, begin, steps=_left(steps, begin), counts=counts)
 
     return _WatchedLoader(make, cut, pin.watch, workers=workers, pin_memory=pin_memory)
 
 
-class _WatchedLoader(StepLoader):
+def packed(
+    group: Group,
+    cache: Cache,
+    pin: PinnedRun,
+    cut: Cut,
+    plan: PackPlan,
+    *,
+    workers: int = 0,
+    steps: int | None = None,
+    pin_memory: bool = False,
+) -> StepLoader[PackedBatch]:
+    """As ``loader``, several samples packed into one row; the run's global batch counts for nothing.
+
+    Args:
+        group: All ranks.
+        cache: Of this host; a function that makes one where workers read from S3.
+        pin: What ``join`` gave.
+        cut: What was consumed before.
+        plan: The same on every rank and at every resume.
+        workers: Processes of this rank that make batches ahead.
+        steps: The step to end before, counted from the run's beginning; None for no end.
+        pin_memory: Hand tensors out in page-locked memory.
+
+    Ranks: all; every rank gets every step.
+    """
+    counts = _shown(cache, pin, None)
+
+    def make(begin: Cut) -> PackedDataset:
+        return packed_dataset(group, cache, pin, begin, plan, steps=_left(steps, begin), counts=counts)
+
+    return _WatchedLoader(make, cut, pin.watch, workers=workers, pin_memory=pin_memory)
+
+
+def _left(steps: int | None, begin: Cut) -> int | None:
+    return None if steps is None else max(steps - begin.step, 0)
+
+
+def _shown(cache: Cache, pin: PinnedRun, counts: SharedCounts | None) -> SharedCounts:
+    """Numbers for the processes of a dataset, which the run's figures hold from now on, as those of its cache."""
+    counts = counts or SharedCounts()
+    pin.watch.counts_of(counts)
+    if isinstance(cache, ShardCache):
+        pin.watch.counts_of(cache.counts)
+    return counts
+
+
+class _WatchedLoader(StepLoader[Batch]):
     """Counts how long the training loop waits."""
 
     def __init__(
-        self, make: Callable[[Cut], StepDataset], cut: Cut, watch: Watch, *, workers: int, pin_memory: bool
+        self, make: Callable[[Cut], CutDataset[Batch]], cut: Cut, watch: Watch, *, workers: int, pin_memory: bool
     ) -> None:
         super().__init__(make, cut, workers=workers, pin_memory=pin_memory)
         self._watch = watch
 
-    def __iter__(self) -> Iterator[StepBatch]:
+    def __iter__(self) -> Iterator[Batch]:
         return watched(super().__iter__(), self._watch, lambda batch: batch.size)

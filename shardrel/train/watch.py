@@ -1,11 +1,13 @@
 """What a rank shows of itself: ready or not, figures, events. Source: schemas/SPEC.md#watching."""
 
-from collections.abc import Callable, Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol, TextIO, TypeVar
 
 from shardrel.checkpoint.group import Group
 from shardrel.clock import monotonic
+from shardrel.data.counts import Counted
 from shardrel.errors import ErrorCode, ShardrelError
 from shardrel.records.release import Release
 from shardrel.watch.endpoint import endpoint, metrics, readiness
@@ -18,11 +20,20 @@ Batch = TypeVar("Batch")
 _DIGESTS = (ErrorCode.STORAGE_DIGEST, ErrorCode.STORAGE_SIZE, ErrorCode.LOGICAL_DIGEST, ErrorCode.CACHE_CORRUPT)
 
 
-class CacheCounts(Protocol):
-    """What a cache counts."""
+_COUNTED: dict[str, Counted] = {
+    "shardrel_cache_corrupt_total": "corrupt",
+    "shardrel_fetched_bytes_total": "fetched",
+    "shardrel_decoded_shards_total": "decoded",
+    "shardrel_prepared_samples_total": "samples",
+}
 
-    corrupt: int
-    fetched: int
+
+class Counter(Protocol):
+    """What processes of this rank count: one of them, or the workers of a loader."""
+
+    def get(self, name: Counted) -> int:
+        """So far."""
+        ...
 
 
 class Watch:
@@ -41,6 +52,7 @@ class Watch:
         self._ready = False
         self._code: str | None = None
         self._forever: object = None
+        self._counters: list[tuple[Counter, dict[Counted, int]]] = []
 
     @property
     def root(self) -> str:
@@ -58,17 +70,25 @@ class Watch:
         self.events.always(run=run, rank=group.rank, worldSize=group.world_size)
         self.events.say("joining")
 
-    def resolved(self, release: Release, root: str, cache: CacheCounts, members: int) -> None:
+    def resolved(self, release: Release, root: str, cache: Counter, members: int) -> None:
         """The root is known, and nothing of it is verified."""
+        if root != self._root:
+            self._counters = []
         self._root = root
         totals, figures = release.totals, self.figures
         figures.put("shardrel_ready", 0, root=root)
         figures.put("shardrel_release_shards", totals.shards, root=root)
         figures.put("shardrel_release_members", members, root=root)
         figures.put("shardrel_decompression_ratio", totals.logical_bytes / max(1, totals.stored_bytes), root=root)
-        corrupt, fetched = cache.corrupt, cache.fetched
-        figures.ask("shardrel_cache_corrupt_total", lambda: cache.corrupt - corrupt, root=root)
-        figures.ask("shardrel_fetched_bytes_total", lambda: cache.fetched - fetched, root=root)
+        self.counts_of(cache)
+
+    def counts_of(self, counter: Counter) -> None:
+        """Show what it counts from now on, added to what others count; asking again for the same changes nothing."""
+        if any(known is counter for known, _ in self._counters):
+            return
+        self._counters.append((counter, {name: counter.get(name) for name in _COUNTED.values()}))
+        for metric, name in _COUNTED.items():
+            self.figures.ask(metric, functools.partial(_since, tuple(self._counters), name), root=self._root)
 
     def pinned(self, rank: int, shards: int, members: int, seconds: float) -> None:
         """All ranks agree on the root, and this one verified its part of it."""
@@ -177,6 +197,10 @@ def watched(given: Iterable[Batch], watch: Watch, size: Callable[[Batch], int]) 
         watch.count("shardrel_steps_total")
         watch.count("shardrel_samples_total", size(batch))
         yield batch
+
+
+def _since(counters: Sequence[tuple[Counter, Mapping[Counted, int]]], name: Counted) -> int:
+    return sum(counter.get(name) - before[name] for counter, before in counters)
 
 
 def stopwatch() -> Callable[[], float]:

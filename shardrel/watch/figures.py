@@ -35,6 +35,8 @@ JOB = (
     Metric("shardrel_barriers_total", "counter", "Barriers that this process went through."),
     Metric("shardrel_pin_seconds", "gauge", "Seconds from joining to a pinned and verified root."),
     Metric("shardrel_fetched_bytes_total", "counter", "Bytes that came from the store, each hashed."),
+    Metric("shardrel_decoded_shards_total", "counter", "Shards that were decoded into the host's cache."),
+    Metric("shardrel_prepared_samples_total", "counter", "Samples that were gathered, those ahead of the loop too."),
     Metric("shardrel_decompression_ratio", "gauge", "Logical bytes of the release by its stored ones."),
     Metric("shardrel_steps_total", "counter", "Steps that were given to the training loop."),
     Metric("shardrel_samples_total", "counter", "Samples that were given to the training loop, on this rank."),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from shardrel.digest import raw_digest
 from shardrel.errors import ErrorCode
 from shardrel.store.local import LocalStore
 from shardrel.trust.keyring import save
@@ -21,7 +22,9 @@ ALIVE = [
     ("other-root", ErrorCode.RUN_ROOT_DISAGREEMENT),
     ("other-split", ErrorCode.RUN_ROOT_DISAGREEMENT),
     ("other-version", ErrorCode.RUN_VERSION),
+    ("other-order", ErrorCode.RUN_VERSION),
     ("bad-bytes", ErrorCode.STORAGE_DIGEST),
+    ("old-cache", ErrorCode.STORAGE_ABSENT),
 ]
 
 
@@ -50,6 +53,11 @@ def failures(ranks: list[RankProcess]) -> list[dict[str, Any]]:
 
 def test_one_odd_rank_fails_all_by_one_code_and_the_next_job_joins(world: TrainingWorld, tmp_path: Path) -> None:
     scenarios = [name for name, _ in ALIVE]
+    for shard in world.release.shards:
+        name = raw_digest(shard.digest).hex()
+        old = tmp_path / "cache" / "old" / "sha256" / name[:2] / name
+        old.parent.mkdir(parents=True, exist_ok=True)
+        old.write_bytes(b"of another release")
     with job(WORKER, 3, place(tmp_path, "--scenario", *scenarios, "usual")) as ranks:
         ended = [one.end() for one in ranks]
     assert [status for status, _, _ in ended] == [0, 0, 0], ended

@@ -20,7 +20,7 @@ from shardrel.gate.view import read_gate
 from shardrel.store.local import LocalStore
 from shardrel.trust.keyring import save
 from tests.support.rank_processes import free_port
-from tests.support.torchrun import ROOT
+from tests.support.torchrun import ROOT, environment
 from tests.support.training import TrainingWorld, move_alias, training_world
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
@@ -33,7 +33,7 @@ class Agent:
 
     def __init__(self, folder: Path, port: int) -> None:
         launcher = [
-            "--nnodes=1:2", "--nproc-per-node=2", "--max-restarts=5", "--rdzv-backend=c10d", "--rdzv-id=job",
+            "--nnodes=1:2", "--nproc-per-node=2", "--max-restarts=5", "--rdzv-backend=shardrel", "--rdzv-id=job",
             f"--rdzv-endpoint=127.0.0.1:{port}", "--local-addr=127.0.0.1",
             "--rdzv-conf=last_call_timeout=4,join_timeout=120,keep_alive_interval=2,keep_alive_max_attempt=6",
         ]  # fmt: skip
@@ -42,19 +42,11 @@ class Agent:
             folder / "keys", "--steps", STEPS, "--pause", 0.5, "--checkpoint-every", 4, "--timeout", 30,
             "--samples-out", folder / "samples.jsonl", "--record", folder / "requests.txt",
         ]  # fmt: skip
-        # Torch 2.13 tells a node that joins no address where agents share their store over restarts.
-        environment = {
-            **os.environ,
-            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
-            "OMP_NUM_THREADS": "1",
-            "GLOO_SOCKET_IFNAME": "lo",
-            "PYTHONPATH": str(ROOT),
-        }
         self.said: list[str] = []
         self.process = subprocess.Popen(
             [sys.executable, "-m", "torch.distributed.run", *launcher, *[str(word) for word in words]],
             cwd=ROOT,
-            env=environment,
+            env=environment(folder),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -20,11 +20,13 @@ import shardrel
 from shardrel import clock
 from shardrel.checkpoint.group import Group
 from shardrel.data.cache import ShardCache
+from shardrel.data.order import ORDER_FUNCTION
 from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.drills.recording_store import RecordingStore
 from shardrel.errors import RunFailedError
 from shardrel.store.open import open_store
 from shardrel.store.port import Store
+from shardrel.train import hello as train_hello
 from shardrel.train.admission import join
 from shardrel.train.group import connect, sum_over_ranks
 from shardrel.train.pin import PinnedRun, TrainPlan
@@ -33,6 +35,7 @@ from shardrel.trust.keyring import load
 
 PLAN = TrainPlan(columns=("text",), global_batch=8)
 ZERO = "sha256:" + "0" * 64
+ROOT_AND_SCHEMA = 2
 
 
 def say(event: str, **facts: Any) -> None:
@@ -68,11 +71,17 @@ class Odd:
                 store, [Rule(operation="read", prefix="objects/", fault=Fault.FLIPPED, times=None)]
             )
             self.cache = options.cache / "bad"
+        if scenario == "old-cache":  # entries of other bytes, and no store to fetch the right ones from
+            absent = Rule(operation="read", prefix="objects/", fault=Fault.ABSENT, skip=ROOT_AND_SCHEMA, times=None)
+            self.store = FaultyStore(store, [absent])
+            self.cache = options.cache / "old"
 
     def before(self) -> None:
         """What happens when the job has met and nobody has joined."""
         if self.scenario == "other-version":
             shardrel.__version__ = "0.0.9"
+        if self.scenario == "other-order":
+            train_hello.ORDER_FUNCTION = "block-splitmix64.v0"  # type: ignore[assignment]
         if self.scenario == "dies":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.scenario == "hangs":
@@ -83,6 +92,7 @@ class Odd:
     def after(self) -> None:
         """Back to what is usual."""
         shardrel.__version__ = VERSION
+        train_hello.ORDER_FUNCTION = ORDER_FUNCTION
 
 
 VERSION = shardrel.__version__

@@ -13,15 +13,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from torch.utils.data import DataLoader
 
 from shardrel.checkpoint.group import SoloGroup
 from shardrel.cli.main import main
 from shardrel.data.cache import ShardCache
+from shardrel.data.packing import PackPlan
 from shardrel.digest import digest_of
+from shardrel.drills.ranks import run_ranks
 from shardrel.errors import ShardrelError
+from shardrel.records.checkpoint import Cut
 from shardrel.store.local import LocalStore
 from shardrel.train.admission import join
-from shardrel.train.pin import TrainPlan
+from shardrel.train.loader import dataset, loader, packed
+from shardrel.train.pin import PinnedRun, TrainPlan
 from shardrel.train.session import checkpoint, resume, steps
 from shardrel.train.watch import Watch
 from shardrel.trust.keyring import load
@@ -134,7 +139,7 @@ def train_with_mishaps(listener: Listener, place: Path, root: str) -> None:
     listener.answer("run", "start", "--alias", "prod", "--run-id", "first")
     store, events = LocalStore(str(place / ".shardrel" / "store")), StringIO()
     watch = Watch(events)
-    plan = TrainPlan(columns=("text",), global_batch=8)
+    plan = TrainPlan(columns=("text", "n"), global_batch=8)
     cache = ShardCache(place / "cache", store)
     signer = load(place / ".shardrel" / "keys", "admin")
     parts = {"model": torch.nn.Linear(2, 2)}
@@ -147,20 +152,39 @@ def train_with_mishaps(listener: Listener, place: Path, root: str) -> None:
             if batch.step == 2:
                 break
         checkpoint(GROUP, store, pin, parts, batch.after, signer=signer)
+        in_workers(listener, cache, pin, batch.after)
         for path in ("/metrics", "/readyz"):
             with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
                 listener.heard.append(answer.read().decode())
         listener.fails(lambda: batch.tensor("text"))
+        unfit = PackPlan(column="n", rows=2, length=100)
+        listener.fails(lambda: list(packed(GROUP, cache, pin, begin.cut, unfit, workers=1)))
         other = TrainPlan(columns=("absent",), global_batch=8)
         listener.fails(lambda: join(GROUP, store, cache, dataset="default", run="first", plan=other, watch=watch))
         damage(place)
         fresh = ShardCache(place / "fresh", store)
         listener.fails(lambda: join(GROUP, store, fresh, dataset="default", run="first", plan=plan, watch=watch))
+        listener.fails(lambda: list(loader(GROUP, fresh, pin, begin.cut, workers=1, steps=3)))
+        with pytest.raises(RuntimeError) as told:  # as torch tells of an error in a worker of a loader of one's own
+            list(DataLoader(dataset(GROUP, fresh, pin, begin.cut, steps=3), batch_size=None, num_workers=1))
+        listener.heard.append(str(told.value))
+        ranks = run_ranks(2, lambda group: join(group, store, fresh, dataset="default", run="first", plan=plan))
+        listener.heard += [repr(one) + repr(getattr(one, "context", None)) for one in ranks]
     watch.events.say("careless", text=WORDS[0], facts=[WORDS[1]])
     listener.heard.append(events.getvalue())
     assert '"withheld"' in events.getvalue()
     assert listener.run("run", "show", "first") == 0
     assert listener.run("verify", root) == 1
+
+
+def in_workers(listener: Listener, cache: ShardCache, pin: PinnedRun, cut: Cut) -> None:
+    """Batches and packed rows from worker processes."""
+    pack = PackPlan(column="text", rows=2, length=100)
+    for steps_of in (
+        loader(GROUP, cache, pin, cut, workers=1, steps=cut.step + 1),
+        packed(GROUP, cache, pin, cut, pack, workers=1, steps=cut.step + 1),
+    ):
+        listener.heard += [repr(one.after) for one in steps_of] + [repr(steps_of.state_dict())]
 
 
 def damage(place: Path) -> None:

@@ -1,5 +1,6 @@
 """Batches hold exactly the samples that the order names, on every topology."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from shardrel.data.cache import ShardCache
 from shardrel.data.columns import RowViews, StoredColumn
 from shardrel.data.decoded import DecodedCache, ShardEntry
 from shardrel.data.forms import form_of
-from shardrel.data.order import SampleOrder
+from shardrel.data.order import SampleOrder, block_at, block_end
 from shardrel.data.plan import effective_split
 from shardrel.data.reader import ShardReader
 from shardrel.data.shards import count_split, open_shard, select_fields, shard_descriptor
+from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
 from shardrel.records.schema import RecordSchema
+from shardrel.store.layout import object_key
 from shardrel.store.memory import MemoryStore
 from shardrel.store.objects import get, get_record
 from tests.support.training import TrainingWorld, training_world
@@ -109,6 +112,36 @@ def test_the_ledger_of_the_steps_is_the_one_that_sizes_and_seed_give(
     steps = some_steps(world, schema, tmp_path, "train", rank=1, world_size=2, keep=3)
     order = order_of(expected_texts(world, "train"))
     assert steps[-1].after == ledger.replay(ledger.genesis(world.root), order, 7, len(steps))
+
+
+def test_shards_that_come_next_are_fetched_before_they_are_asked_for(
+    world: TrainingWorld, schema: RecordSchema, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shardrel.data.batches.STRETCH_ROWS", 1)
+    fetched = {object_key(shard.digest): threading.Event() for shard in world.release.shards}
+    rules = [
+        Rule(operation="read", prefix=key, fault=Fault.HOOK, hook=lambda key: fetched[key].set(), times=None)
+        for key in fetched
+    ]
+    entries = [ShardEntry(shard=shard, schema=schema) for shard in world.release.shards]
+    cache = DecodedCache(ShardCache(tmp_path, FaultyStore(world.store, rules)))
+    order = SampleOrder(sizes=tuple(shard.records for shard in world.release.shards), seed=5, block_shards=1)
+    reader = ShardReader(cache, entries, select_fields(schema, ("text",)), None, keep=3)
+    first, after = (block_at(order, 0, start)[0] for start in (0, block_end(order, 0, 0)))
+    one = ledger.genesis(world.root)
+    batch = next(batches(reader, order, one, global_batch=1, seat=Seat(rank=0, world_size=1)))
+    assert [shard for shard, _ in batch.samples.tolist()] == [first] != [after]
+    assert fetched[object_key(world.release.shards[after].digest)].wait(30)
+    reader.close()
+
+
+def test_views_lie_in_the_cache_and_a_batch_in_what_was_gathered(
+    world: TrainingWorld, schema: RecordSchema, tmp_path: Path
+) -> None:
+    one, *_ = some_steps(world, schema, tmp_path, None, rank=0, world_size=1, keep=9)
+    again = one.views("text")
+    assert [view.data_ptr() for view in again] == [view.data_ptr() for view in one.views("text")]
+    assert one.tensor("number").data_ptr() == one.tensor("number").data_ptr()
 
 
 def test_what_has_no_views_is_refused(world: TrainingWorld, schema: RecordSchema, tmp_path: Path) -> None:

@@ -7,10 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.utils.data import DataLoader
+from torchdata.stateful_dataloader import StatefulDataLoader
 
 from shardrel.data import ledger
 from shardrel.data.batches import Seat
 from shardrel.data.cache import ShardCache
+from shardrel.data.dataset import PackedDataset, StepLoader, StepSource
 from shardrel.data.decoded import DecodedCache, ShardEntry
 from shardrel.data.order import BatchSpan, SampleOrder, samples_of
 from shardrel.data.packing import PackedBatch, PackPlan, pack, packed_batches
@@ -126,6 +129,93 @@ def test_any_topology_and_any_stop_give_the_same_rows(
         assert np.array_equal(rows, one.values.numpy())
         assert {rank.after for rank in ranks} == {one.after}
         assert sum(rank.share for rank in ranks) == pytest.approx(1)
+
+
+@pytest.fixture(scope="module")
+def packed(
+    world: TrainingWorld, order: SampleOrder, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Cut], PackedDataset]:
+    """Nine steps of rank 1 of 2, from the beginning or the rest of them."""
+    schema = get_record(world.store, world.release.objects.record_schema, RecordSchema)
+    source = StepSource(
+        entries=tuple(ShardEntry(shard=shard, schema=schema) for shard in world.release.shards),
+        fields=select_fields(schema, ("text",)),
+        split=None,
+        order=order,
+        global_batch=1,
+    )
+    cache = ShardCache(tmp_path_factory.mktemp("cache"), world.store)
+
+    def dataset(cut: Cut) -> PackedDataset:
+        return PackedDataset(source, cache, cut, PLAN, rank=1, world_size=2, steps=9 - cut.step)
+
+    return dataset
+
+
+Seen = tuple[Cut, list[list[int]], list[list[int]], list[list[int]], tuple[int, int]]
+
+
+def seen(batch: PackedBatch) -> Seen:
+    numbers = (batch.values.tolist(), batch.segments.tolist(), batch.positions.tolist())
+    return batch.after, *numbers, batch.elements
+
+
+@pytest.fixture(scope="module")
+def nine(world: TrainingWorld, packed: Callable[[Cut], PackedDataset]) -> list[Seen]:
+    return [seen(batch) for batch in packed(ledger.genesis(world.root))]
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+@pytest.mark.parametrize("workers", [1, 3])
+def test_workers_pack_the_same_steps_in_order(
+    world: TrainingWorld, packed: Callable[[Cut], PackedDataset], nine: list[Seen], workers: int
+) -> None:
+    assert len(nine) == 9
+    found = DataLoader(packed(ledger.genesis(world.root)), batch_size=None, num_workers=workers)
+    assert [seen(batch) for batch in found] == nine
+
+
+@pytest.mark.filterwarnings("ignore:'.*' is deprecated:UserWarning")  # torchdata 0.11 asks torch for what it lost
+@pytest.mark.parametrize(("workers", "stop"), [(0, 4), (2, 4), (2, 5)])
+def test_a_stateful_loader_goes_on_packing_behind_what_was_handed_out(
+    world: TrainingWorld, packed: Callable[[Cut], PackedDataset], nine: list[Seen], workers: int, stop: int
+) -> None:
+    first = StatefulDataLoader(packed(ledger.genesis(world.root)), batch_size=None, num_workers=workers)
+    found = [seen(batch) for _, batch in zip(range(stop), first, strict=False)]
+    second = StatefulDataLoader(packed(ledger.genesis(world.root)), batch_size=None, num_workers=workers)
+    second.load_state_dict(first.state_dict())
+    assert found + [seen(batch) for batch in second] == nine
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+@pytest.mark.parametrize(("before", "after"), [(0, 2), (3, 0), (2, 3)])
+def test_a_loader_goes_on_packing_by_position_with_other_workers(
+    world: TrainingWorld, packed: Callable[[Cut], PackedDataset], nine: list[Seen], before: int, after: int
+) -> None:
+    first = StepLoader(packed, ledger.genesis(world.root), workers=before)
+    found = [seen(batch) for _, batch in zip(range(4), first, strict=False)]
+    second = StepLoader(packed, ledger.genesis(world.root), workers=after)
+    second.load_state_dict(first.state_dict())
+    assert found + [seen(batch) for batch in second] == nine
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_a_worker_that_cannot_pack_says_why(world: TrainingWorld, order: SampleOrder, tmp_path: Path) -> None:
+    schema = get_record(world.store, world.release.objects.record_schema, RecordSchema)
+    source = StepSource(
+        entries=tuple(ShardEntry(shard=shard, schema=schema) for shard in world.release.shards),
+        fields=select_fields(schema, ("number",)),
+        split=None,
+        order=order,
+        global_batch=1,
+    )
+    plan = PackPlan(column="number", rows=2, length=8)
+    cache = ShardCache(tmp_path, world.store)
+    begin = ledger.genesis(world.root)
+    loader = StepLoader(lambda cut: PackedDataset(source, cache, cut, plan), begin, workers=2)
+    with pytest.raises(InvalidInputError) as caught:
+        next(iter(loader))
+    assert (caught.value.code, caught.value.context) == (ErrorCode.INPUT_COLUMN_TYPE, {"column": "number"})
 
 
 def test_what_cannot_be_packed_is_refused(world: TrainingWorld, order: SampleOrder, tmp_path: Path) -> None:

@@ -5,24 +5,29 @@ import json
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from torch.utils.data import DataLoader
 
 from shardrel.checkpoint.group import Group, SoloGroup
 from shardrel.data import ledger
+from shardrel.data.batches import StepBatch
 from shardrel.data.cache import ShardCache
+from shardrel.data.packing import PackedBatch, PackPlan
+from shardrel.data.shards import shard_descriptor
 from shardrel.digest import raw_digest
 from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.drills.ranks import run_ranks
-from shardrel.errors import ErrorCode, InvalidInputError, RunFailedError
+from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError, RunFailedError
 from shardrel.store.layout import object_key
+from shardrel.store.local import LocalStore
 from shardrel.store.memory import MemoryStore
 from shardrel.train.admission import join
 from shardrel.train.group import connect
-from shardrel.train.loader import loader
+from shardrel.train.loader import dataset, loader, packed
 from shardrel.train.pin import PinnedRun, TrainPlan
 from shardrel.train.session import steps
 from shardrel.train.surroundings import EVENTS, ROOT, WATCH, environment_watch
@@ -59,7 +64,7 @@ def test_ready_means_that_the_root_is_pinned_and_verified(world: TrainingWorld, 
         assert get(port, "/readyz")[0] == 503
         world.store.read(object_key(world.root), max_bytes=1 << 20)  # type: ignore[arg-type]  # reaching it is not enough
         watch.begins(SoloGroup(), world.run)
-        watch.resolved(world.release, world.root, ShardCache(tmp_path / "other", world.store), 40)
+        watch.resolved(world.release, world.root, ShardCache(tmp_path / "other", world.store).counts, 40)
         assert get(port, "/readyz")[0] == 503
         pinned(world, tmp_path, watch)
         status, text = get(port, "/readyz")
@@ -89,6 +94,8 @@ def test_figures_of_a_job_carry_the_root_and_are_read_by_prometheus(world: Train
         "shardrel_verified_members_total": 40,
         "shardrel_cache_corrupt_total": 0,
         "shardrel_fetched_bytes_total": totals.stored_bytes,
+        "shardrel_decoded_shards_total": 5,
+        "shardrel_prepared_samples_total": 24,
         "shardrel_decompression_ratio": totals.logical_bytes / totals.stored_bytes,
         "shardrel_permit_open": 1,
         "shardrel_steps_total": 3,
@@ -219,6 +226,64 @@ def test_a_loader_counts_what_the_loop_waits(world: TrainingWorld, tmp_path: Pat
     assert watch.figures.get("shardrel_samples_total", root=world.root) == 40
     assert watch.figures.get("shardrel_data_stall_seconds_total", root=world.root) > 0
     assert watch.ready()[0]
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+@pytest.mark.parametrize("pack", [False, True])
+def test_what_workers_of_a_loader_do_is_in_the_figures_of_their_rank(tmp_path: Path, pack: bool) -> None:
+    world = training_world(LocalStore(str(tmp_path / "store")), tmp_path, records=40)
+    watch = Watch()
+    pin = pinned(world, tmp_path, watch)
+    stored = world.release.totals.stored_bytes
+    (bad,) = {raw_digest(world.release.shards[2].digest).hex()}
+    (tmp_path / "cache" / "sha256" / bad[:2] / bad).write_bytes(b"other")
+    cache, begin = ShardCache(tmp_path / "cache", world.store), ledger.genesis(pin.root)
+    given: Iterable[StepBatch | PackedBatch] = (
+        packed(SoloGroup(), cache, pin, begin, PackPlan(column="text", rows=4, length=64), workers=2, steps=3)
+        if pack
+        else loader(SoloGroup(), cache, pin, begin, workers=2, steps=5)
+    )
+    samples = sum(batch.size for batch in given)
+    figures = {name: watch.figures.get(f"shardrel_{name}_total", root=world.root) for name in _COUNTED}
+    assert figures == {
+        "samples": samples,
+        "prepared_samples": samples,
+        "decoded_shards": 5,
+        "cache_corrupt": 1,
+        "fetched_bytes": stored + shard_descriptor(world.release.shards[2]).size,
+    }
+
+
+_COUNTED = ("samples", "prepared_samples", "decoded_shards", "cache_corrupt", "fetched_bytes")
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_workers_of_a_dataloader_of_ones_own_count_too(world: TrainingWorld, tmp_path: Path) -> None:
+    watch = Watch()
+    pin = pinned(world, tmp_path, watch)
+    steps_of = dataset(SoloGroup(), ShardCache(tmp_path / "cache", world.store), pin, ledger.genesis(pin.root), steps=5)
+    assert len(list(DataLoader(steps_of, batch_size=None, collate_fn=_itself, num_workers=2))) == 5
+    assert watch.figures.get("shardrel_prepared_samples_total", root=world.root) == 40
+    assert watch.figures.get("shardrel_decoded_shards_total", root=world.root) == 5
+
+
+def _itself(batch: StepBatch) -> StepBatch:
+    return batch
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")
+def test_what_a_worker_finds_wrong_ends_its_rank_by_the_code(tmp_path: Path) -> None:
+    world = training_world(LocalStore(str(tmp_path / "store")), tmp_path, records=40)
+    watch = Watch()
+    pin = pinned(world, tmp_path, watch)
+    rule = Rule(operation="read", prefix=object_key(world.release.shards[0].digest), fault=Fault.FLIPPED, times=None)
+    cache = ShardCache(tmp_path / "other", FaultyStore(world.store, [rule]))
+    with pytest.raises(IntegrityError) as err:
+        list(loader(SoloGroup(), cache, pin, ledger.genesis(pin.root), workers=2, steps=5))
+    code = ErrorCode.STORAGE_DIGEST
+    assert err.value.code == code
+    assert watch.figures.get("shardrel_digest_failures_total", root=world.root, code=code.value) == 1
+    assert watch.ready()[0] is False
 
 
 def test_without_its_library_figures_are_refused_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
