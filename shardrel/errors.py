@@ -53,6 +53,7 @@ class ErrorCode(StrEnum):
     INPUT_FIELD_LENGTH = "input.tuple-field-length"
     INPUT_TOKENS = "input.token-count"
     INPUT_RENAME = "input.schema-rename"
+    INPUT_PICKLE = "input.pickle-not-data"
 
     # Record schemas.
     SCHEMA_UNSUPPORTED = "schema.unsupported-type"

@@ -14,6 +14,7 @@ from shardrel.checkpoint.dtypes import ITEM_BYTES
 from shardrel.errors import ErrorCode, InvalidInputError
 
 MAX_HEADER = 100_000_000
+SUFFIX = ".safetensors"
 _META = "__metadata__"
 
 NAMES: Mapping[str, str] = MappingProxyType(

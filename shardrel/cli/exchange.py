@@ -14,7 +14,9 @@ from shardrel.cli.signing import the_gate, the_signer
 from shardrel.errors import RefusedError
 
 if TYPE_CHECKING:
+    from shardrel.checkpoint.imported import Target, Wanted
     from shardrel.checkpoint.objects import ObjectReader
+    from shardrel.checkpoint.save import Saved
     from shardrel.records.checkpoint import CheckpointManifest
 
 
@@ -50,29 +52,58 @@ def export_checkpoint(
 def import_checkpoint(
     settings: Settings,
     run: RunId,
-    source: Annotated[Path, typer.Option("--from", metavar="FILE", help="A safetensors file.")],
+    source: Annotated[
+        Path,
+        typer.Option(
+            "--from", metavar="PATH", help="A safetensors file, a folder of them, or one that dcp.save wrote."
+        ),
+    ],
+    under: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="Put the whole state under this name.")
+    ] = None,
+    leave_out: Annotated[
+        list[str] | None, typer.Option("--leave-out", metavar="NAME", help="Don't import this entry; may be repeated.")
+    ] = None,
 ) -> Result:
-    """Commit the tensors of a safetensors file as the checkpoint that a run begins from."""
-    from shardrel.checkpoint.import_safetensors import import_safetensors
+    """Commit what another program saved as the checkpoint that a run begins from; nothing is unpickled."""
+    from shardrel.checkpoint.imported import Target, Wanted
     from shardrel.data.ledger import genesis
     from shardrel.gate.run_records import record_of
 
     store = the_store_to_write(settings)
     view = the_gate(settings, store)
     record = record_of(store, view, run)
-    saved = import_safetensors(
-        store,
-        source,
+    target = Target(
+        store=store,
         dataset=settings.dataset,
         run=run,
         cut=genesis(record.root),
         signer=the_signer(settings, view.policy, "runner"),
     )
+    form, saved = _imported(target, source, Wanted(under=under, leave_out=tuple(leave_out or ())))
     return Result(
-        data={"run": run, "generation": saved.generation, "step": saved.step, "commit": saved.commit},
+        data={
+            "run": run,
+            "generation": saved.generation,
+            "step": saved.step,
+            "commit": saved.commit,
+            "format": form,
+            "leftOut": list(leave_out or ()),
+        },
         headline=f"{source} is checkpoint {saved.generation} of run {run}",
-        facts=[("step", saved.step), ("commit", saved.commit)],
+        facts=[("step", saved.step), ("format", form), ("commit", saved.commit)],
     )
+
+
+def _imported(target: "Target", source: Path, wanted: "Wanted") -> "tuple[str, Saved]":
+    from shardrel.checkpoint.import_dcp import METADATA, import_dcp
+    from shardrel.checkpoint.import_safetensors import import_safetensors, import_safetensors_folder
+
+    if not source.is_dir():
+        return "safetensors", import_safetensors(target, source, wanted)
+    if (source / METADATA).exists():
+        return "dcp", import_dcp(target, source, wanted)
+    return "safetensors", import_safetensors_folder(target, source, wanted)
 
 
 def _exported(objects: "ObjectReader", manifest: "CheckpointManifest", to: Path, form: str) -> Path:

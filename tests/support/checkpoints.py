@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import torch
 
+from shardrel.checkpoint.group import SoloGroup
+from shardrel.checkpoint.imported import Target
 from shardrel.checkpoint.load import Restored, load
 from shardrel.checkpoint.manifest import Expected
 from shardrel.checkpoint.preflight import read_commit, read_manifest
@@ -64,6 +66,15 @@ def load_on(store: Any, world_size: int = 1, **expected: Any) -> list[Restored |
     )
 
 
+def restored_of(store: Any) -> Restored:
+    """The newest checkpoint, as one process restores it."""
+    restored = load(
+        SoloGroup(), store, dataset=DATASET, expected=Expected(run_id=RUN, root=ROOT), required=(), signer=key("admin")
+    )
+    assert restored is not None
+    return restored
+
+
 def the_codes(results: list[Any]) -> set[ErrorCode]:
     """Codes over all ranks: one, when they failed alike."""
     return {failure.code for failure in failures(results)}
@@ -76,6 +87,11 @@ def damage(store: MemoryStore, key_of: str, change: Callable[[bytes], bytes | No
         changed = change(one.data)
         if changed is not None:
             store._versions.setdefault(ObjectKey(key_of), []).append(dataclasses.replace(one, data=changed))
+
+
+def target(store: Any) -> Target:
+    """Where imports go: the run's beginning."""
+    return Target(store=store, dataset=DATASET, run=RUN, cut=ledger.genesis(ROOT), signer=key("admin"))
 
 
 def manifest_of(store: MemoryStore, generation: int) -> CheckpointManifest:

@@ -46,13 +46,15 @@ def save_at(folder: Path, state: dict[str, Any], step: int, group: dist.ProcessG
     return save_sharded(LocalStore(folder / "store"), state, purpose(folder, step, group), process_group=group)
 
 
-def load_into(folder: Path, state: dict[str, Any], group: dist.ProcessGroup | None = None) -> Loaded | None:
+def load_into(
+    folder: Path, state: dict[str, Any], group: dist.ProcessGroup | None = None, key_of: Path | None = None
+) -> Loaded | None:
     return load_sharded(
         LocalStore(folder / "store"),
         state,
         dataset=DATASET,
         expected=Expected(run_id=RUN, order=ORDER),
-        signer=runner(folder, group),
+        signer=runner(key_of or folder, group),
         process_group=group,
     )
 

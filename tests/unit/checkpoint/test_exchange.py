@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from torch.distributed.checkpoint.state_dict_loader import load as dcp_load
 
 from shardrel.checkpoint.export import export_safetensors
 from shardrel.checkpoint.export_dcp import export_dcp
 from shardrel.checkpoint.group import SoloGroup
 from shardrel.checkpoint.import_safetensors import import_safetensors
+from shardrel.checkpoint.imported import Wanted
 from shardrel.checkpoint.objects import ObjectReader
 from shardrel.checkpoint.save import save
 from shardrel.data import ledger
@@ -30,6 +32,7 @@ from tests.support.checkpoints import (
     manifest_of,
     save_on,
     state,
+    target,
 )
 from tests.support.gates import DATASET, key
 from tests.support.ranks import all_good
@@ -52,8 +55,7 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
 
 
 def bring_in(store: MemoryStore, path: Path) -> int:
-    done = import_safetensors(store, path, dataset=DATASET, run=RUN, cut=ledger.genesis(ROOT), signer=key("admin"))
-    return done.generation
+    return import_safetensors(target(store), path, Wanted()).generation
 
 
 def test_safetensors_own_reader_finds_every_tensor(store: MemoryStore, tmp_path: Path) -> None:
@@ -105,6 +107,15 @@ def test_dcps_own_reader_finds_the_state(store: MemoryStore, tmp_path: Path) -> 
     assert into["scheduler"]["last"] == 5
     for name, value in wanted["model"].items():
         assert torch.equal(into["model"][name], value.resolve_conj())
+
+
+def test_dcps_own_converter_finds_dicts_and_lists(store: MemoryStore, tmp_path: Path) -> None:
+    all_good(save_on(store, 5, 2))
+    export_dcp(ObjectReader(store), manifest_of(store, 0), tmp_path / "dcp")
+    dcp_to_torch_save(tmp_path / "dcp", tmp_path / "whole.pt")
+    whole = torch.load(tmp_path / "whole.pt", weights_only=True)
+    assert whole["optimizer"]["param_groups"] == [{"lr": 0.1, "betas": (0.9, 0.99)}]
+    assert torch.equal(whole["model"]["large"], state(5)["model"]["large"])
 
 
 def test_nothing_is_written_over(store: MemoryStore, tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
+from torch.distributed.checkpoint.state_dict_saver import save as dcp_save
 
+from shardrel.checkpoint.sharded import alone
 from shardrel.gate import runs
 from shardrel.store.local import LocalStore
 from shardrel.trust import keyring
@@ -82,6 +85,23 @@ def test_export_writes_a_file_that_import_commits(shardrel: Command, tmp_path: P
     runs.start(LocalStore(tmp_path / "store"), DATASET, "prod", call(), run_id="fresh")
     assert shardrel("checkpoint", "import", "fresh", *source)["generation"] == 0
     assert shardrel("checkpoint", "preflight", "fresh", *STORE)["verdict"] == "PASSED"
+
+
+def test_import_takes_what_dcp_saved_and_names_what_is_no_data(shardrel: Command, tmp_path: Path) -> None:
+    values = {"w": torch.ones(3), "seen": {1, 2}}
+    alone(lambda: dcp_save(values, checkpoint_id=tmp_path / "dcp", no_dist=True))
+    keyring.save(tmp_path / "keys", key("admin"))
+    runs.start(LocalStore(tmp_path / "store"), DATASET, "prod", call(), run_id="fresh")
+    verb = ("checkpoint", "import", "fresh", *STORE, "--from", "dcp", "--keys", "keys")
+    assert shardrel.code(*verb, status=2) == "input.pickle-not-data"
+    done = shardrel(*verb, "--as", "model", "--leave-out", "seen")
+    assert (done["generation"], done["format"], done["leftOut"]) == (0, "dcp", ["seen"])
+    assert shardrel("checkpoint", "show", "fresh", *STORE)["state"] == ["model"]
+    (tmp_path / "none").mkdir()
+    assert (
+        shardrel.code("checkpoint", "import", "fresh", *STORE, "--from", "none", "--keys", "keys", status=2)
+        == "input.invalid"
+    )
 
 
 def test_show_counts_what_the_manifest_lists(shardrel: Command) -> None:
