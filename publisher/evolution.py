@@ -3,6 +3,7 @@
 Source: schemas/SPEC.md#schema-evolution
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from publisher.declared import Declared
@@ -55,14 +56,15 @@ def compare_with_previous(store: Store, declared: Declared, options: PublishOpti
     return Compared(report=report, object=put_record(store, report))
 
 
-def attest(store: Store, root: str, dataset: str, compared: Compared, signer: Signer) -> None:
-    """Sign the report with the new root as its subject, unless this key has done so.
+def attest(store: Store, root: str, dataset: str, compared: Compared, signers: Sequence[Signer]) -> None:
+    """Sign the report with the new root as its subject, by each key that has not done so.
 
-    Effects: one create, or none.
+    Effects: at most one create a key.
     """
-    if not has_statement(store, root, signer, EVOLUTION_PREDICATE):
-        payload = statement(root, EVOLUTION_PREDICATE, compared.report, dataset)
-        attach(store, root, seal(payload, STATEMENT_PAYLOAD, [signer]))
+    for signer in signers:
+        if not has_statement(store, root, signer, EVOLUTION_PREDICATE):
+            payload = statement(root, EVOLUTION_PREDICATE, compared.report, dataset)
+            attach(store, root, seal(payload, STATEMENT_PAYLOAD, [signer]))
 
 
 def _report(store: Store, declared: Declared, previous: str, options: PublishOptions) -> SchemaEvolution:

@@ -57,6 +57,8 @@ class World:
 
     Attributes:
         signer: The publisher's key.
+        others: Keys of more publishers, where the policy asks for several.
+        pinned_by: Releasers, who sign the transitions where too few publishers are here.
         now: The time as RFC 3339 in UTC.
         progress: Told how many of how many records are written.
         unlocked: Keys of a snapshot that is encrypted.
@@ -66,6 +68,13 @@ class World:
     now: Callable[[], str]
     progress: Progress
     unlocked: Unlocked = field(default_factory=Unlocked)
+    others: Sequence[Signer] = ()
+    pinned_by: Sequence[Signer] = ()
+
+    @property
+    def signers(self) -> Sequence[Signer]:
+        """All publishers' keys."""
+        return (self.signer, *self.others)
 
 
 def publish(
@@ -116,7 +125,7 @@ def publish(
         root = Digest(put_record(store, made.release).digest)
         # 7. Attach what the schema was compared with, and the provenance.
         if compared is not None:
-            attest(store, root, dataset, compared, world.signer)
+            attest(store, root, dataset, compared, world.signers)
         build = Build(
             snapshot=snapshot_digest,
             parameters=options.parameters,
@@ -125,7 +134,7 @@ def publish(
             started_on=started,
             finished_on=world.now(),
         )
-        _attest(store, root, dataset, build, world.signer)
+        _attest(store, root, dataset, build, world.signers)
     # 8. End the publication: the gate knows the root as STAGED.
     state = end_publication(store, dataset, publication, root, _call(world), pin=pin)
     totals = made.release.totals
@@ -189,7 +198,7 @@ def _pinned(store: Store, dataset: str, publication: str, snapshot: str, world: 
 
 def _call(world: World) -> Call:
     # The pin is found by its name, so a re-run needs no operation id of the interrupted one.
-    return Call(signers=[world.signer], recorded_at=world.now(), operation_id=None, pending=None)
+    return Call(signers=world.pinned_by or world.signers, recorded_at=world.now(), operation_id=None, pending=None)
 
 
 def _open(sources: Sequence[str], declared: Declared) -> MemberReader:
@@ -261,6 +270,8 @@ def _is_all_of_it(staged: Staged, ordered: Sequence[Range], snapshot: Snapshot) 
     return to_digest(members.digest()) == snapshot.member_set_digest
 
 
-def _attest(store: Store, root: Digest, dataset: str, build: Build, signer: Signer) -> None:
-    if not has_provenance(store, root, signer):
-        attach(store, root, provenance(root, dataset, build, signer))
+def _attest(store: Store, root: Digest, dataset: str, build: Build, signers: Sequence[Signer]) -> None:
+    """Attach a provenance by each key of which there is none yet."""
+    for signer in signers:
+        if not has_provenance(store, root, signer):
+            attach(store, root, provenance(root, dataset, build, signer))

@@ -4,14 +4,17 @@ from collections.abc import Iterable, Iterator
 
 from shardrel.canonical import json
 from shardrel.errors import ErrorCode, FormatError, IntegrityError, NotFoundError
+from shardrel.gate.facts import SeenEvolution
+from shardrel.gate.former import former_publishers
 from shardrel.gate.schema_rule import judge
 from shardrel.gate.view import GateView
 from shardrel.records.descriptor import Descriptor
-from shardrel.records.evolution import SchemaEvolution
+from shardrel.records.evolution import EVOLUTION_PREDICATE, SchemaEvolution
 from shardrel.records.release import Release
 from shardrel.records.schema import RecordSchema
 from shardrel.store.objects import get_by_digest, get_record
 from shardrel.store.port import Store
+from verifier.provenance import too_few
 from verifier.schema import is_sound
 from verifier.schema_changes import RenameError, changes_between
 from verifier.tally import Spot
@@ -20,7 +23,7 @@ _LARGEST = json.MAX_RECORD_BYTES
 
 
 def check_evolution(
-    store: Store, root: str, release: Release, gate: GateView, attested: Iterable[SchemaEvolution]
+    store: Store, root: str, release: Release, gate: GateView, attested: Iterable[SeenEvolution]
 ) -> Iterator[Spot]:
     """What is wrong with the comparison that a release names, and what the policy has against it.
 
@@ -41,8 +44,12 @@ def check_evolution(
             yield made
             return
         report = made
-        if report not in attested:
-            yield Spot(code=ErrorCode.EVOLUTION_NOT_ATTESTED, subject=root)
+        keys = {key for seen in attested if seen.report == report for key in seen.key_ids}
+        threshold = gate.policy.roles.publisher.threshold
+        if len(keys) < threshold:
+            former = former_publishers(store, gate, root, EVOLUTION_PREDICATE)
+            detail = too_few(len(keys), threshold, former)
+            yield Spot(code=ErrorCode.EVOLUTION_NOT_ATTESTED, subject=root, detail=detail)
     refusal = judge(gate.body, gate.policy, root, report)
     if refusal is not None:
         yield Spot(code=refusal.code, subject=root, detail=str(refusal.context.get("changes") or refusal.message))

@@ -12,11 +12,20 @@ from shardrel.digest import parse_digest
 from shardrel.errors import ErrorCode, FormatError, IntegrityError, NotFoundError
 from shardrel.gate.attestations import attach
 from shardrel.gate.evidence import gather
+from shardrel.gate.facts import Evidence
+from shardrel.gate.former import former_publishers
 from shardrel.gate.view import GateView
 from shardrel.records.descriptor import Descriptor
 from shardrel.records.fields import Record
 from shardrel.records.release import Release
-from shardrel.records.report import REPORT_PREDICATE, STATEMENT_PAYLOAD, SUMMARY_PREDICATE, LogRange, Report
+from shardrel.records.report import (
+    PROVENANCE_PREDICATE,
+    REPORT_PREDICATE,
+    STATEMENT_PAYLOAD,
+    SUMMARY_PREDICATE,
+    LogRange,
+    Report,
+)
 from shardrel.records.schema import RecordSchema
 from shardrel.records.snapshot import MemberIndex, Snapshot
 from shardrel.store.objects import get_by_digest, get_record
@@ -116,10 +125,9 @@ def verify_release(store: Store, root: str, gate: GateView, *, world: World) -> 
         _inspect(store, root, release, declared, logs, world, tally)
         # 8. Who says how it was made.
         evidence = gather(store, root, gate.policy)
-        tally.add(check_provenance(root, release.dataset_snapshot, [seen.predicate for seen in evidence.provenance]))
+        tally.add(_provenance_spots(store, root, release, gate, evidence))
         # 10. What the record schema was compared with.
-        attested = [seen.report for seen in evidence.evolutions]
-        tally.add(check_evolution(store, root, release, gate, attested))
+        tally.add(check_evolution(store, root, release, gate, evidence.evolutions))
     report = report_of(
         subject_of(root, gate, logs, target),
         tally.findings(),
@@ -181,6 +189,16 @@ def _manifest_spots(root: str, release: Release, gate: GateView) -> Sequence[Spo
         *manifest.named_objects(root, release),
         *manifest.shard_list(root, release),
     ]
+
+
+def _provenance_spots(store: Store, root: str, release: Release, gate: GateView, evidence: Evidence) -> Sequence[Spot]:
+    return check_provenance(
+        root,
+        release.dataset_snapshot,
+        evidence.provenance,
+        threshold=gate.policy.roles.publisher.threshold,
+        former=lambda: former_publishers(store, gate, root, PROVENANCE_PREDICATE),
+    )
 
 
 def _declared(store: Store, release: Release, unlocked: Unlocked, tally: Tally) -> _Declared:

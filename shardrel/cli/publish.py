@@ -15,7 +15,7 @@ from shardrel.cli.fencing import selectors_upto
 from shardrel.cli.output import Result, meter
 from shardrel.cli.renames import read_renames
 from shardrel.cli.settings import Settings
-from shardrel.cli.signing import signers, the_gate
+from shardrel.cli.signing import publishers, the_gate
 from shardrel.errors import ErrorCode, InvalidInputError, RefusedError
 
 if TYPE_CHECKING:
@@ -92,12 +92,19 @@ def publish(
     )
     if previous is None and (refusal := judge(view.body, view.policy, None, None)) is not None:
         raise as_error(refusal)
-    [signer, *_] = signers(settings, view.policy, "publisher")
+    keys, releasers = publishers(settings, view.policy)
     declared = json.decode(get_by_digest(store, digest), Snapshot)
     _check_meant(declared, settings.dataset, chosen=plain or encrypt is not None)
     fences = selectors_upto(store, view, declared.tombstone_watermark, declared.benchmark_fence)
     with meter("publish", quiet=settings.as_json) as progress:
-        world = World(signer=signer, now=clock.now_utc, progress=progress, unlocked=unlocked(decrypt, options.encrypt))
+        world = World(
+            signer=keys[0],
+            others=keys[1:],
+            pinned_by=releasers,
+            now=clock.now_utc,
+            progress=progress,
+            unlocked=unlocked(decrypt, options.encrypt),
+        )
         selectors = fences.tombstones | fences.benchmarks
         done = write_release(store, digest, [*source, *(more or [])], options, fences=selectors, world=world)
     return _shown(done)

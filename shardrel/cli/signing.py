@@ -112,6 +112,37 @@ def signers(settings: Settings, policy: "Policy", *roles: "RoleName") -> "list[S
     return keys
 
 
+def publishers(settings: Settings, policy: "Policy") -> "tuple[list[Signer], list[Signer]]":
+    """Keys that say how a root was made, and those that sign the transitions in their place where too few are here.
+
+    Of publishers all that are named, or as many of the folder as the policy asks for. Nothing but transitions is signed
+    in a draft.
+
+    Raises:
+        InvalidInputError: ``input.key``.
+        TrustError: ``trust.role``; ``trust.threshold-not-met`` where the policy asks for more than are here, and no
+            releaser is.
+    """
+    from shardrel.trust.draft import DraftSigner
+    from shardrel.trust.keys import key_id
+    from shardrel.trust.policy import is_met
+
+    role = policy.roles.publisher
+    held = [signer for signer in signers(settings, policy, "publisher") if not isinstance(signer, DraftSigner)]
+    keys = list({key_id(signer.public): signer for signer in held}.values())
+    if len(keys) >= role.threshold:
+        return (keys if settings.key else keys[: role.threshold]), []
+    releasers = role_keys(settings, policy, ["releaser"])
+    if not keys or not is_met(policy.roles.releaser, frozenset(key_id(signer.public) for signer in releasers)):
+        raise TrustError(
+            ErrorCode.TRUST_THRESHOLD,
+            f"the policy asks for {role.threshold} publishers; name the key of each with --key, or a releaser's beside one",
+            threshold=role.threshold,
+            signatures=len(keys),
+        )
+    return keys, releasers
+
+
 def the_signer(settings: Settings, policy: "Policy", role: "RoleName") -> "Signer":
     """The one key of a role that is here; of several in the folder, the one that is named like the role.
 

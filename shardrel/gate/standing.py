@@ -14,7 +14,7 @@ from shardrel.gate.view import GateView
 from shardrel.records.gate import GateBody
 from shardrel.records.policy import Policy
 from shardrel.store.port import Store
-from shardrel.trust.policy import RoleName, role_of
+from shardrel.trust.policy import RoleName, is_met, role_of
 
 _SAYING: tuple[RoleName, ...] = ("publisher", "verifier", "approver")
 
@@ -59,13 +59,18 @@ def _restate(store: Store, view: GateView, new: Policy, root: str) -> Restate:
     before, after = gather(store, root, view.policy), gather(store, root, new)
     body = view.body
     lost = {
-        "publish": bool(before.provenance) and not after.provenance,
+        "publish": _vouched(before, view.policy) and not _vouched(after, new),
         "verify": _verified(body, root, before, view.policy) and not _verified(body, root, after, new),
         "approve": approved(body, root, before, view.policy) and not approved(body, root, after, new),
     }
     return Restate(
         root=root, used_by=tuple(_users(body, root)), verbs=tuple(verb for verb, gone in lost.items() if gone)
     )
+
+
+def _vouched(evidence: Evidence, policy: Policy) -> bool:
+    keys = frozenset(key for seen in evidence.provenance for key in seen.key_ids)
+    return is_met(policy.roles.publisher, keys)
 
 
 def _verified(body: GateBody, root: str, evidence: Evidence, policy: Policy) -> bool:

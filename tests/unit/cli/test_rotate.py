@@ -69,7 +69,9 @@ def test_a_root_whose_publisher_was_rotated_fails_until_it_is_said_again_and_is_
     shardrel("run", "start", "--alias", "prod", "--run-id", "job")
     shardrel("keys", "rotate", "publisher")
     failed = shardrel("verify", root, status=1)
-    assert ([one["code"] for one in failed["findings"]], failed["revocation"]) == (["provenance.absent"], None)
+    [finding] = failed["findings"]
+    assert (finding["code"], failed["revocation"]) == ("provenance.absent", None)
+    assert finding["detail"].startswith("signed by publisher, a key that the policy no longer holds; publish ")
     assert shardrel("run", "renew", "job")["state"] == "open"
     assert shardrel("status")["candidates"] == {root: "ADMITTED"}
     snapshot = shardrel("snapshot", "texts.jsonl", "--id-column", "id")["snapshot"]

@@ -1,10 +1,14 @@
 """Findings to counts, verdict and summary; observations to findings; provenance."""
 
+from collections.abc import Sequence
+from unittest.mock import ANY
+
 import msgspec
 import pytest
 
 from shardrel.digest import digest_of
 from shardrel.errors import ErrorCode
+from shardrel.gate.facts import SeenProvenance
 from shardrel.records.report import BUILD_TYPE, Counts, Finding, LogRange, Report
 from verifier.provenance import check_provenance
 from verifier.report import MAX_FINDINGS, Subject, counts_of, report_of, summary_of
@@ -79,6 +83,19 @@ def predicate(**changes: object) -> bytes:
     return msgspec.json.encode({"buildDefinition": {**definition, **changes}})
 
 
+def by(*keys: str, predicate: bytes = predicate()) -> SeenProvenance:
+    """A provenance that these publishers signed."""
+    return SeenProvenance(envelope=ROOT, key_ids=frozenset(keys), predicate=predicate)
+
+
+def spots(
+    seen: Sequence[SeenProvenance], threshold: int = 1, former: Sequence[str] = ()
+) -> list[tuple[ErrorCode, str | None]]:
+    """Codes and words of what is found."""
+    found = check_provenance(ROOT, ROOT, seen, threshold=threshold, former=lambda: former)
+    return [(spot.code, spot.detail) for spot in found]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -93,9 +110,25 @@ def predicate(**changes: object) -> bytes:
     ],
 )
 def test_provenance_that_is_not_understood_is_a_finding(wrong: bytes) -> None:
-    assert [spot.code for spot in check_provenance(ROOT, ROOT, [wrong])] == [ErrorCode.PROVENANCE_INVALID]
-    assert check_provenance(ROOT, ROOT, [wrong, predicate()]) == []
+    assert spots([by("a", predicate=wrong)]) == [(ErrorCode.PROVENANCE_INVALID, ANY)]
+    assert spots([by("a", predicate=wrong), by("a")]) == []
+    assert [code for code, _ in spots([by("a", predicate=wrong), by("a")], threshold=2)] == [
+        ErrorCode.PROVENANCE_ABSENT
+    ]
 
 
 def test_no_provenance_is_a_finding() -> None:
-    assert [spot.code for spot in check_provenance(ROOT, ROOT, [])] == [ErrorCode.PROVENANCE_ABSENT]
+    assert spots([]) == [(ErrorCode.PROVENANCE_ABSENT, None)]
+
+
+def test_a_threshold_counts_distinct_publishers() -> None:
+    assert spots([by("a"), by("b")], threshold=2) == []
+    assert spots([by("a", "b")], threshold=2) == []
+    [(code, detail)] = spots([by("a"), by("a")], threshold=2)
+    assert (code, "1 of 2" in str(detail)) == (ErrorCode.PROVENANCE_ABSENT, True)
+
+
+@pytest.mark.parametrize(("names", "told"), [(1, "by k0, a key"), (3, "by k0, k1, k2, a key"), (5, "k2 and 2 more")])
+def test_keys_that_were_publishers_once_are_named(names: int, told: str) -> None:
+    [(code, detail)] = spots([], former=[f"k{number}" for number in range(names)])
+    assert (code, told in str(detail)) == (ErrorCode.PROVENANCE_ABSENT, True)
