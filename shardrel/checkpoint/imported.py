@@ -75,7 +75,8 @@ def commit_found(target: Target, tensors: Sequence[Found], trees: Mapping[str, A
         raise ConflictError(
             ErrorCode.GATE_CHECKPOINT_ORDER, "a run that has checkpoints goes on from them", run=target.run
         )
-    entries = _entries(target.store, tensors, Stamp(rank=0, attempt=attempt.attempt, step=target.cut.step))
+    stamp = Stamp(rank=0, attempt=attempt.attempt, step=target.cut.step, parent=attempt.parent)
+    entries = _entries(target.store, tensors, stamp)
     manifest = manifest_of(attempt, target.cut, None, entries, trees, 1)
     done = commit(target.store, target.dataset, manifest, attempt, target.signer)
     return Saved(generation=done.generation, commit=done.commit, step=target.cut.step)

@@ -81,7 +81,7 @@ def save_sharded(
         )
     )
     done: Committed = committed(metadata)
-    kept.admitted()
+    kept.admitted(done.commit)
     return Saved(generation=done.generation, commit=done.commit, step=purpose.cut.step)
 
 

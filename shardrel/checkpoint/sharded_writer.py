@@ -121,7 +121,8 @@ class CommitWriter(StorageWriter):
         holders = plan.planner_data if isinstance(plan.planner_data, dict) else {}
         tensors = [item for item in plan.items if item.type != WriteItemType.BYTE_IO and _box(item) is not None]
         pieces = [_piece(item, planner, holders.get(item.index, (order.rank,))) for item in tensors]
-        stamp = Stamp(rank=order.rank, attempt=order.attempt.attempt, step=order.cut.step)
+        opened = order.attempt
+        stamp = Stamp(rank=order.rank, attempt=opened.attempt, step=order.cut.step, parent=opened.parent)
         stored: dict[MetadataIndex, list[Region]] = {}
         for one in write_pieces(self._store, pieces, stamp, self._kept):
             stored.setdefault(tensors[one.piece].index, []).append(one.region)

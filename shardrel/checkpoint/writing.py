@@ -47,26 +47,35 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """Who captured the bytes, and of which moment they are."""
+    """Who captured the bytes, and of which moment they are.
+
+    Attributes:
+        parent: The commit record that the attempt follows: the run's head.
+    """
 
     rank: int
     attempt: str
     step: int
+    parent: str | None = None
 
 
 class Kept:
     """Objects of the last checkpoint that this process saved, by a checksum of their bytes.
 
-    What has not changed since is found here and named again: the run's head holds it in the store. One for each run and
-    process. Memory changes by training and by accident; that is what a 128-bit checksum tells.
+    What has not changed since is found here and named again, as long as that checkpoint is the run's head, which holds
+    it in the store. One for each run and process. Memory changes by training and by accident; that is what a 128-bit
+    checksum tells.
     """
 
     def __init__(self) -> None:
         self._admitted: dict[str, Descriptor] = {}
         self._written: dict[str, Descriptor] = {}
+        self._commit: str | None = None
 
-    def begin(self) -> None:
-        """A save begins; what one wrote that was not admitted is forgotten."""
+    def begin(self, parent: str | None) -> None:
+        """A save begins. What one wrote that was not admitted is forgotten, and all where another is the head now."""
+        if parent != self._commit:
+            self.forget()
         self._written = {}
 
     def put(self, store: Store, data: memoryview) -> Descriptor:
@@ -76,9 +85,13 @@ class Kept:
         self._written[checksum] = found
         return found
 
-    def admitted(self) -> None:
-        """The save's checkpoint was admitted."""
-        self._admitted = self._written
+    def admitted(self, commit: str) -> None:
+        """The save's checkpoint was admitted: the digest of its commit record."""
+        self._admitted, self._commit = self._written, commit
+
+    def forget(self) -> None:
+        """Nothing is relied on: a restore may have found the head damaged."""
+        self._admitted, self._commit = {}, None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +110,7 @@ def write_pieces(store: Store, pieces: Sequence[Piece], stamp: Stamp, kept: Kept
     Raises:
         IntegrityError, OutcomeUnknownError, UnavailableError: What the store says.
     """
-    kept.begin()
+    kept.begin(stamp.parent)
     parts = [(index, box) for index, piece in enumerate(pieces) for box in cut(piece.box, piece.item_bytes, PIECE)]
     lengths = [prod(box.sizes) * pieces[index].item_bytes for index, box in parts]
     groups = [[parts[i] for i in group] for group in pack(lengths)]

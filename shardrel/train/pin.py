@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from shardrel.checkpoint.writing import Kept
 from shardrel.data.mix import RunOrder
 from shardrel.data.order import ORDER_FUNCTION
 from shardrel.digest import Digest
@@ -48,6 +49,7 @@ class PinnedRun:
     Attributes:
         inputs: The release, or those of a mix in the order of the run record.
         watch: Where the job shows how it goes.
+        kept: What this process saved last.
     """
 
     record: RunRecord
@@ -55,6 +57,7 @@ class PinnedRun:
     plan: TrainPlan
     order: RunOrder
     watch: Watch = field(default_factory=Watch, repr=False, compare=False)
+    kept: Kept = field(default_factory=Kept, repr=False, compare=False)
 
     @property
     def root(self) -> str:

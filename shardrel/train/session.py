@@ -74,6 +74,7 @@ def resume(group: Group, store: Store, pin: PinnedRun, parts: Mapping[str, Part]
     """
     expected = Expected(run_id=pin.record.run_id, root=pin.root, order=pin.parameters)
     group = TimedGroup(group, pin.watch)
+    pin.kept.forget()  # the head may be damaged, and a save goes on from it all the same
     with pin.watch.failures():
         restored = load(
             group, store, dataset=pin.record.dataset, expected=expected, required=tuple(parts), signer=signer
@@ -105,6 +106,8 @@ def checkpoint(
 ) -> Saved | NotSaved:
     """Save the parts as of a cut; on return the gate has admitted it, or the plan lets the job go on without.
 
+    What has not changed since this process's last checkpoint is named again and not written.
+
     Raises:
         RunFailedError: On every rank alike; ``permit.closed`` names the fence in its message.
 
@@ -123,6 +126,7 @@ def checkpoint(
             cut=cut,
             order=pin.parameters,
             signer=signer,
+            kept=pin.kept,
         )
 
     with pin.watch.failures():

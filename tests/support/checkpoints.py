@@ -17,14 +17,27 @@ from shardrel.data import ledger
 from shardrel.drills.ranks import run_ranks
 from shardrel.errors import ErrorCode
 from shardrel.records.checkpoint import CheckpointManifest, Cut, OrderParameters
+from shardrel.store.forwarding import ForwardingStore
 from shardrel.store.memory import MemoryStore
-from shardrel.store.port import ObjectKey
+from shardrel.store.port import CreateOutcome, ObjectKey, Store
 from tests.support.gates import DATASET, a_root, key
 from tests.support.ranks import failures
 
 RUN = "run-1"
 ROOT = a_root("of a run")
 ORDER = OrderParameters(function="block-splitmix64.v1", seed=3, block_shards=2, split=None)
+
+
+class Sizes(ForwardingStore):
+    """Remembers how many bytes each create had."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.sizes: list[int] = []
+
+    def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
+        self.sizes.append(len(data))
+        return super().create(key, data)
 
 
 def cut(step: int) -> Cut:

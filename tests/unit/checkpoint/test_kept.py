@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 
@@ -10,26 +11,13 @@ from shardrel.checkpoint.group import SoloGroup
 from shardrel.checkpoint.save import save
 from shardrel.checkpoint.writing import Kept
 from shardrel.checkpoint.writing import cut as cut_box
-from shardrel.errors import ShardrelError
-from shardrel.store.forwarding import ForwardingStore
+from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
+from shardrel.errors import ErrorCode, ShardrelError
 from shardrel.store.memory import MemoryStore
-from shardrel.store.port import CreateOutcome, ObjectKey
-from tests.support.checkpoints import ORDER, ROOT, RUN, assert_equal_state, cut, load_on
+from tests.support.checkpoints import ORDER, ROOT, RUN, Sizes, assert_equal_state, cut, load_on, manifest_of, save_on
 from tests.support.gates import DATASET, key
 from tests.support.ranks import all_good
 from tests.support.runs import advance_tombstones, renew_run, started_run
-
-
-class Sizes(ForwardingStore):
-    """Remembers how many bytes each create had."""
-
-    def __init__(self, inner: MemoryStore) -> None:
-        super().__init__(inner)
-        self.sizes: list[int] = []
-
-    def create(self, key: ObjectKey, data: bytes | memoryview) -> CreateOutcome:
-        self.sizes.append(len(data))
-        return super().create(key, data)
 
 
 @pytest.fixture
@@ -75,6 +63,42 @@ def test_what_a_refused_save_wrote_is_not_relied_on(store: MemoryStore) -> None:
         save_it(store, a_state(0.5), 2, kept)
     renew_run(store, RUN)
     assert large_writes(store, a_state(0.5), 3, kept) == 1
+
+
+def test_nothing_is_relied_on_when_another_checkpoint_is_the_head(store: MemoryStore) -> None:
+    kept = Kept()
+    save_it(store, a_state(0), 1, kept)
+    all_good(save_on(store, 2))
+    assert large_writes(store, a_state(0), 3, kept) == 5
+
+
+@pytest.mark.parametrize("fault", [Fault.UNKNOWN_BEFORE, Fault.UNKNOWN_AFTER], ids=str)
+def test_after_an_unknown_outcome_nothing_is_relied_on_that_the_head_may_not_hold(
+    store: MemoryStore, fault: Fault
+) -> None:
+    kept = Kept()
+    save_it(store, a_state(0), 1, kept)
+    rule = Rule(operation="swap", prefix="gates/", fault=fault, times=None if fault == Fault.UNKNOWN_BEFORE else 1)
+    with pytest.raises(ShardrelError) as raised:
+        save_it(FaultyStore(store, [rule]), a_state(0.5), 2, kept)
+    assert raised.value.code == ErrorCode.OUTCOME_SWAP
+    # The record is helped, so its checkpoint is the head, and this process's knowledge is of the one before.
+    assert large_writes(store, a_state(0), 3, kept) == 5
+    assert [len({region.object.digest for region in e.regions}) for e in manifest_of(store, 2).tensors] == [1] * 5
+
+
+def test_the_manifest_is_the_one_of_a_save_that_knows_nothing(store: MemoryStore) -> None:
+    kept = Kept()
+    save_it(store, a_state(0), 1, kept)
+    save_it(store, a_state(0.5), 2, kept)
+    save_it(store, a_state(0.5), 2, Kept())
+    with_it, without = (manifest_of(store, generation) for generation in (1, 2))
+    same = [
+        [msgspec.structs.replace(region, attempt="a") for e in one.tensors for region in e.regions]
+        for one in (with_it, without)
+    ]
+    assert same[0] == same[1]
+    assert with_it.state == without.state
 
 
 @pytest.mark.parametrize(
