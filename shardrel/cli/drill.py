@@ -32,7 +32,8 @@ def drill(
         typer.Option(
             "--barrier",
             metavar="POINT",
-            help="Where to kill: commit-after-file-fsync, commit-after-rename, store-N-before, store-N-after.",
+            help="Where to kill: commit-after-file-fsync, commit-after-rename, store-N-before|after; on a server "
+            "commit-before-put, commit-after-put, request-N-before|after.",
             rich_help_panel=_PANEL,
         ),
     ] = None,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from shardrel import clock
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.errors import ErrorCode, InvalidInputError, UnavailableError
 
 if TYPE_CHECKING:
     from shardrel.gate.view import GateView
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from shardrel.lab.conduct import Conducted
     from shardrel.lab.drill import Setting
     from shardrel.lab.programs import Programs
+    from shardrel.lab.stores import Stores
     from shardrel.store.port import Store
     from shardrel.trust.signer import Signer
 
@@ -50,26 +51,68 @@ class CrashOptions:
 def crash(settings: Settings, options: CrashOptions) -> Result:
     """Make the drill in a fresh folder, which is the bundle then."""
     need_torch()
-    from shardrel.lab.barrier import NAMED, read_barrier
+    from shardrel.lab.barrier import KNOWN, read_barrier
     from shardrel.lab.conduct import conduct, make_folder
     from shardrel.lab.installed import check_checkout, package_digest
 
     if options.barrier is None:
-        raise InvalidInputError(
-            ErrorCode.INPUT_INVALID, f"name a --barrier: {', '.join(NAMED)}, store-N-before, store-N-after"
-        )
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"name a --barrier: {KNOWN}")
     if (options.repository is None) != (options.revision is None):
         raise InvalidInputError(ErrorCode.INPUT_INVALID, "--repository and --expected-revision go together")
     barrier = read_barrier(options.barrier)
+    _check_place(settings, barrier)
     if options.repository is not None and options.revision is not None:
         check_checkout(options.repository, options.revision)
     signer = lab_signer(settings)
     folder = options.out or Path(f"crash-{barrier.name}-{clock.fresh_id()[:12]}")
     make_folder(folder)
-    return _shown(
-        folder,
-        conduct(_setting(settings, folder.resolve(), barrier, options), signer, options.revision, package_digest),
-    )
+    stores = _stores(settings, folder.resolve())
+    setting = _setting(settings, folder.resolve(), stores, barrier, options)
+    done = conduct(setting, signer, options.revision, package_digest)
+    left = None if not done.problems and _taken_away(stores) else stores
+    return _shown(folder, done, left)
+
+
+def _on_a_server(settings: Settings) -> bool:
+    return settings.store.startswith("s3://")
+
+
+def _check_place(settings: Settings, barrier: "Barrier") -> None:
+    if barrier.of_a_server not in (None, _on_a_server(settings)):
+        wanted = "a server: name an s3:// --store" if barrier.of_a_server else "a folder: name no s3:// --store"
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"this barrier is one of {wanted}")
+
+
+def _stores(settings: Settings, folder: Path) -> "Stores":
+    """In the bundle's folder, or on the server that ``--store`` names, which is probed first."""
+    from shardrel.lab.stores import FolderStores, ServerStores
+    from shardrel.lab.tasks import Server
+    from shardrel.store.open import open_store
+    from shardrel.store.probe import probe
+
+    if not _on_a_server(settings):
+        return FolderStores(folder / "stores")
+    url = f"{settings.store.rstrip('/')}/drill-{clock.fresh_id()[:12]}"
+    found = probe(open_store(url, endpoint_url=settings.endpoint_url))
+    found.require()
+    return ServerStores(url, Server(endpoint_url=settings.endpoint_url, quoted_tokens=found.quoted_tokens))
+
+
+def _taken_away(stores: "Stores") -> bool:
+    """Whether nothing is left on the server; the verdict stands either way."""
+    from shardrel.drills.cleanup import take_away
+    from shardrel.lab.stores import STORES
+    from shardrel.store.open import open_store
+
+    server = stores.server
+    if server is None:
+        return True
+    urls = [stores.base, *(stores.url(name) for name in STORES)]
+    try:
+        gone = [take_away(open_store(url, endpoint_url=server.endpoint_url), []) for url in urls]
+    except UnavailableError:
+        return False
+    return all(gone)
 
 
 def need_torch() -> None:
@@ -93,13 +136,16 @@ def lab_signer(settings: Settings) -> "Signer":
     return the_key(settings, LAB_KEY)
 
 
-def _setting(settings: Settings, folder: Path, barrier: "Barrier", options: CrashOptions) -> "Setting":
+def _setting(
+    settings: Settings, folder: Path, stores: "Stores", barrier: "Barrier", options: CrashOptions
+) -> "Setting":
     from shardrel.lab.drill import Setting
     from shardrel.lab.fashion import FASHION_MNIST
     from shardrel.lab.processes import IsolatedProcesses
 
     return Setting(
         folder=folder,
+        stores=stores,
         data=options.data or DATA,
         pins=FASHION_MNIST,
         barrier=barrier,
@@ -161,7 +207,7 @@ def _verify(store: "Store", root: str, view: "GateView", signer: "Signer") -> No
     verify_release(store, root, view, world=World(signer=signer, now=clock.now_utc, progress=_silent))
 
 
-def _shown(folder: Path, done: "Conducted") -> Result:
+def _shown(folder: Path, done: "Conducted", left: "Stores | None") -> Result:
     from shardrel.lab.judge import exits, final
 
     recovery, reference = done.observed.recovery, done.observed.reference
@@ -201,6 +247,7 @@ def _shown(folder: Path, done: "Conducted") -> Result:
             ("replayed", f"{recovery.replayed} batches"),
             ("final", f"generation {last.generation}, step {last.step}, on {last.world_size} ranks"),
             ("evaluated", f"{reference.samples:,} samples, {reference.correct:,} right"),
+            *([] if left is None or left.server is None else [("left on the server", left.base)]),
         ],
         tables=[Table(columns=["check", "about"], rows=[(one.check, one.subject) for one in done.problems])]
         if done.problems

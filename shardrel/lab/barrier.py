@@ -8,10 +8,18 @@ from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records.fields import Count, Record
 
 FILE_FSYNC, RENAME, FOLDER_FSYNC = "file-fsync", "rename", "folder-fsync"
+REQUEST, ANSWER, REFUSAL = "request", "answer", "refusal"
 BEGIN, END = "begin", "end"
 COMMIT, GATE_STATE = "commit", "gate-state"
+PUT = "put_object"
 
-_STORE = re.compile(r"store-([1-9][0-9]{0,5})-(before|after)")
+_NUMBERED = re.compile(r"(store|request)-([1-9][0-9]{0,5})-(before|after)")
+_ENDS = {
+    ("store", "before"): (BEGIN,),
+    ("store", "after"): (END,),
+    ("request", "before"): (REQUEST,),
+    ("request", "after"): (ANSWER, REFUSAL),
+}
 _PLACES = (
     ("objects/", "object"),
     ("attestations/", "attestation"),
@@ -27,9 +35,10 @@ class Event(Record, frozen=True, kw_only=True):
 
     Attributes:
         number: From 0.
-        step: ``begin`` and ``end`` of a store operation; inside of it ``file-fsync`` (the draft is durable), ``rename``
-            (it has its name) and ``folder-fsync`` (so has the folder).
-        operation: Of the store: create, read, swap, list.
+        step: ``begin`` and ``end`` of a store operation; inside of it, in a folder, ``file-fsync`` (the draft is
+            durable), ``rename`` (it has its name) and ``folder-fsync`` (so has the folder); on a server ``request``, and
+            ``answer`` (it is done) or ``refusal`` (another answer, or none).
+        operation: Of the store: create, read, swap, list. Of the server's interface where the step is a request's.
         place: Kind of the key.
     """
 
@@ -41,19 +50,34 @@ class Event(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Where to kill: at the first event of this step and place, or at one end of a numbered store operation."""
+    """Where to kill: at the first event of this step and place, or at one end of a numbered operation or request.
+
+    Attributes:
+        operation: Of the event, where a step is one of several operations.
+        number: Of the operation or request, from 1.
+    """
 
     name: str
-    step: str
-    place: str | None
-    operation: int | None
+    steps: tuple[str, ...]
+    place: str | None = None
+    operation: str | None = None
+    number: int | None = None
 
     def is_at(self, events: Sequence[Event]) -> bool:
         """Whether the last event is the one."""
         last = events[-1]
-        if self.operation is None:
-            return (last.step, last.place) == (self.step, self.place)
-        return last.step == self.step and sum(event.step == last.step for event in events) == self.operation
+        if last.step not in self.steps:
+            return False
+        if self.number is not None:
+            return sum(event.step in self.steps for event in events) == self.number
+        return last.place == self.place and self.operation in (None, last.operation)
+
+    @property
+    def of_a_server(self) -> bool | None:
+        """Whether only a server has it, or only a folder; null for what both have."""
+        if self.steps[0] in (BEGIN, END):
+            return None
+        return self.steps[0] in (REQUEST, ANSWER)
 
 
 def read_barrier(name: str) -> Barrier:
@@ -64,13 +88,10 @@ def read_barrier(name: str) -> Barrier:
     """
     if name in NAMED:
         return NAMED[name]
-    found = _STORE.fullmatch(name)
+    found = _NUMBERED.fullmatch(name)
     if found is None:
-        known = ", ".join(NAMED)
-        raise InvalidInputError(
-            ErrorCode.INPUT_INVALID, f"a barrier is one of {known}, or store-N-before or store-N-after"
-        )
-    return Barrier(name, BEGIN if found[2] == "before" else END, None, int(found[1]))
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"a barrier is one of {KNOWN}")
+    return Barrier(name, _ENDS[found[1], found[3]], number=int(found[2]))
 
 
 def place_of(key: str) -> str:
@@ -80,21 +101,33 @@ def place_of(key: str) -> str:
 
 def installed(events: Sequence[Event]) -> bool:
     """Whether the commit record has its name."""
-    return any((event.step, event.place) == (RENAME, COMMIT) for event in events)
+    return any(_lands(event, COMMIT) for event in events)
 
 
 def admitted(events: Sequence[Event]) -> bool:
     """Whether the gate's state names the commit record."""
-    return installed(events) and any((event.step, event.place) == (RENAME, GATE_STATE) for event in events)
+    return installed(events) and any(_lands(event, GATE_STATE) for event in events)
+
+
+def _lands(event: Event, place: str) -> bool:
+    """Whether something has its name from here on."""
+    return event.place == place and (event.step == RENAME or (event.step, event.operation) == (ANSWER, PUT))
 
 
 NAMED = {
     barrier.name: barrier
     for barrier in (
-        Barrier("commit-after-file-fsync", FILE_FSYNC, COMMIT, None),
-        Barrier("commit-after-rename", RENAME, COMMIT, None),
-        Barrier("commit-after-folder-fsync", FOLDER_FSYNC, COMMIT, None),
-        Barrier("gate-after-file-fsync", FILE_FSYNC, GATE_STATE, None),
-        Barrier("gate-after-rename", RENAME, GATE_STATE, None),
+        Barrier("commit-after-file-fsync", (FILE_FSYNC,), COMMIT),
+        Barrier("commit-after-rename", (RENAME,), COMMIT),
+        Barrier("commit-after-folder-fsync", (FOLDER_FSYNC,), COMMIT),
+        Barrier("gate-after-file-fsync", (FILE_FSYNC,), GATE_STATE),
+        Barrier("gate-after-rename", (RENAME,), GATE_STATE),
+        Barrier("commit-before-put", (REQUEST,), COMMIT, PUT),
+        Barrier("commit-after-put", (ANSWER,), COMMIT, PUT),
+        Barrier("gate-before-put", (REQUEST,), GATE_STATE, PUT),
+        Barrier("gate-after-put", (ANSWER,), GATE_STATE, PUT),
     )
 }
+
+KNOWN = ", ".join([*NAMED, "store-N-before|after", "request-N-before|after"])
+"""What a barrier may be called, for messages."""

@@ -22,6 +22,7 @@ from shardrel.lab.evaluation import evaluate, read_split
 from shardrel.lab.evidence import Choice
 from shardrel.lab.model import Training, state_root
 from shardrel.lab.retained import read_state, retained
+from shardrel.lab.stores import open_at
 from shardrel.lab.tasks import (
     Answer,
     Committed,
@@ -38,9 +39,9 @@ from shardrel.lab.tasks import (
     Trained,
 )
 from shardrel.lab.transaction import transact
-from shardrel.lab.watched import WatchedStore
+from shardrel.lab.watched import watch
 from shardrel.records.checkpoint import OrderParameters
-from shardrel.store.local import LocalStore
+from shardrel.store.port import Store
 from shardrel.train.admission import join
 from shardrel.train.group import connect
 from shardrel.train.pin import TrainPlan
@@ -58,7 +59,7 @@ def train(task: Train) -> Answer:
     Ranks: all.
     """
     with connect(timeout_s=120) as group:
-        store = LocalStore(task.place.store)
+        store = _store(task.place)
         cache = ShardCache(Path(task.cache), store)
         training = Training(task.place.seed)
         signer = _key(task.place) if group.rank == 0 else None
@@ -83,9 +84,9 @@ def publish(task: Publish) -> Answer:
     """
     made = []
     for one in task.publications:
-        store = WatchedStore(one.store, _ask) if task.watched else LocalStore(one.store)
-        copies = handoff.read(Path(one.handoff), one.world_size)
         place = task.place
+        store = watch(one.store, place.server, _ask) if task.watched else open_at(one.store, place.server)
+        copies = handoff.read(Path(one.handoff), one.world_size)
         done = transact(store, place.dataset, place.run, one.attempt, copies, _order(place), _key(place))
         made.append(done.commit)
     return Committed(commits=tuple(made))
@@ -96,7 +97,7 @@ def recovery(task: Recover) -> Answer:
 
     Effects: may admit an installed commit record.
     """
-    place, store = task.place, LocalStore(task.place.store)
+    place, store = task.place, _store(task.place)
     scanned = _scan(store, place.run)
     head = read_run(store, place.dataset, place.run).head
     hinted = None if head is None else head.generation
@@ -123,7 +124,7 @@ def reshard(task: Reshard) -> Answer:
 
     Effects: one checkpoint.
     """
-    place, store = task.place, LocalStore(task.place.store)
+    place, store = task.place, _store(task.place)
     key = _key(place)
     expected = Expected(run_id=place.run, order=_order(place))
     restored = load(SoloGroup(), store, dataset=place.dataset, expected=expected, required=(), signer=key)
@@ -136,10 +137,10 @@ def reshard(task: Reshard) -> Answer:
 
 def evaluation(task: Evaluate) -> Answer:
     """Both sides at one step."""
-    split = read_split(LocalStore(task.recovered.store), task.root, "test")
+    split = read_split(_store(task.recovered), task.root, "test")
     sides = []
     for place in (task.reference, task.recovered):
-        kept = retained(LocalStore(place.store), place.dataset, place.run)
+        kept = retained(_store(place), place.dataset, place.run)
         sides.append([one for one in kept if one.installed.record.cut.step == task.step][-1])
     reference, recovered = sides
     return Evaluated(
@@ -148,7 +149,7 @@ def evaluation(task: Evaluate) -> Answer:
     )
 
 
-def _scan(store: LocalStore, run: str) -> list[int]:
+def _scan(store: Store, run: str) -> list[int]:
     found: list[int] = []
     while read_commit(store, run, len(found)) is not None:
         found.append(len(found))
@@ -168,6 +169,10 @@ def _plan(task: Train) -> TrainPlan:
 
 def _order(place: Place) -> OrderParameters:
     return OrderParameters(function=ORDER_FUNCTION, seed=place.seed, block_shards=8, split=TRAIN)
+
+
+def _store(place: Place) -> Store:
+    return open_at(place.store, place.server)
 
 
 def _key(place: Place) -> SigningKey:

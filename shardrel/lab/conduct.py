@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shardrel.digest import Digest
 from shardrel.errors import ErrorCode, InvalidInputError
-from shardrel.lab.bundle import encode, install, state
+from shardrel.lab.bundle import STORES, encode, install, state
 from shardrel.lab.drill import Drill, Observed, Setting
 from shardrel.lab.evidence import Audit, Pinned
 from shardrel.lab.installed import machine
@@ -64,6 +64,7 @@ def conduct(setting: Setting, signer: Signer, revision: str | None, package: Cal
     problems = judge(observed.reference, observed.recovered, observed.recovery, setting.ranks)
     if package() != before:
         problems.append(Problem(check="package", subject="changed meanwhile"))
+    setting.stores.settle(setting.folder / STORES)
     files = encode(observed.reference, observed.recovered, observed.recovery)
     audit = Audit(
         barrier=setting.barrier.name,

@@ -10,11 +10,11 @@ from shardrel.lab.fashion import Pins, read_table
 from shardrel.lab.processes import Processes
 from shardrel.lab.programs import Programs
 from shardrel.lab.retained import retained
-from shardrel.lab.scene import DATASET, RUN, copy_store, prepare
+from shardrel.lab.scene import DATASET, RUN, prepare
+from shardrel.lab.stores import STORES as STORES
+from shardrel.lab.stores import Stores, open_at
 from shardrel.lab.tasks import Evaluate, Place, Publication, Publish, Recover, Reshard, Train
-from shardrel.store.local import LocalStore
-
-STORES = ("reference", "crash", "continued")
+from shardrel.store.port import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,13 +22,14 @@ class Setting:
     """What a drill is to do.
 
     Attributes:
-        folder: Fresh; everything is made in it.
+        folder: Fresh; everything is made in it, but the stores where they are on a server.
         data: Folder of the data set's files.
         ranks: World size before the crash, and that of the resharded rest.
         processes: Starts them, with a folder for what they say on stderr.
     """
 
     folder: Path
+    stores: Stores
     data: Path
     pins: Pins
     barrier: Barrier
@@ -71,7 +72,11 @@ class Drill:
 
         Effects: stores, and files that the processes share, below the folder.
         """
-        root = self._prepare()
+        return self.crash(self.prepare())
+
+    def prepare(self) -> str:
+        """Everything up to the state that the publisher is to commit when it is killed; the release's root."""
+        root = self._release()
         self._say("genesis, committed into both stores")
         self._train("genesis", "reference", 1, self._before)
         self._publish("genesis", [("reference", "genesis", 1), ("crash", "genesis", 1)], "genesis", self._before)
@@ -81,6 +86,10 @@ class Drill:
         self._publish("reference", steps, "reference", self._before)
         self._say("the crash")
         self._train("crashed", "crash", 1, self._before)
+        return root
+
+    def crash(self, root: str) -> Observed:
+        """The crash, and everything behind it."""
         task = self._task([("crash", "candidate", 2)], "crashed", self._before, watched=True)
         events, publisher = self.processes.kill_at("publisher", task, self.setting.barrier)
         self._say("recovery by a fresh process")
@@ -112,19 +121,19 @@ class Drill:
     def _before(self) -> int:
         return self.setting.ranks[0]
 
-    def _prepare(self) -> str:
+    def _release(self) -> str:
         self._say("the release")
         table = read_table(self.setting.data, self.setting.pins)
         source, keys = self.folder / "source.arrow", self.folder / "keys"
         root = prepare(self._store("reference"), keys, source, table, self.setting.programs, self.setting.now)
         source.unlink()
-        copy_store(self._path("reference"), self._path("crash"))
+        self.setting.stores.copy("reference", "crash")
         return root
 
     def _go_on(self, choice: Choice) -> int:
         """On as many ranks as before in a copy, and on the other number in the store that crashed; the last step."""
         step, after = choice.step + 1, self.setting.ranks[1]
-        copy_store(self._path("crash"), self._path("continued"))
+        self.setting.stores.copy("crash", "continued")
         self._say(f"going on from step {choice.step} on {self._before} ranks")
         self._train("continued", "continued", 1, self._before)
         self._publish("continued", [("continued", "continued", step)], "continued", self._before)
@@ -156,31 +165,30 @@ class Drill:
     def _task(self, what: list[tuple[str, str, int]], group: str, ranks: int, *, watched: bool) -> Publish:
         handoffs = self.folder / "handoff" / group
         publications = tuple(
-            Publication(
-                store=str(self._path(store)), attempt=attempt, handoff=str(handoffs / str(step)), world_size=ranks
-            )
+            Publication(store=self._url(store), attempt=attempt, handoff=str(handoffs / str(step)), world_size=ranks)
             for store, attempt, step in what
         )
         return Publish(place=self._place(what[0][0]), publications=publications, watched=watched)
 
     def _place(self, store: str) -> Place:
         return Place(
-            store=str(self._path(store)),
+            store=self._url(store),
             keys=str(self.folder / "keys"),
             dataset=DATASET,
             run=RUN,
             seed=self.setting.seed,
+            server=self.setting.stores.server,
         )
 
     def _lineage(self, name: str) -> Lineage:
         kept = retained(self._store(name), DATASET, RUN)
         return Lineage(store=name, checkpoints=tuple(one.fact for one in kept))  # type: ignore[arg-type]
 
-    def _path(self, store: str) -> Path:
-        return self.folder / "stores" / store
+    def _url(self, store: str) -> str:
+        return self.setting.stores.url(store)
 
-    def _store(self, store: str) -> LocalStore:
-        return LocalStore(self._path(store))
+    def _store(self, store: str) -> Store:
+        return open_at(self._url(store), self.setting.stores.server)
 
     def _say(self, what: str) -> None:
         self.setting.progress(what)

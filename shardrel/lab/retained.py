@@ -1,5 +1,6 @@
 """A checkpoint as it lies in a store, read and never helped. Source: schemas/SPEC.md#crash-lab."""
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,8 +49,9 @@ def read_state(store: Store, installed: Installed) -> dict[str, Any]:
     absent = sorted(PARTS - manifest.state.keys())
     if absent:
         raise NotFoundError(ErrorCode.CHECKPOINT_MISSING, "the checkpoint lacks a part of the state", name=absent[0])
+    read = functools.cache(objects.read)  # neighbouring regions share an object
     tensors = {
-        entry.name: assemble(entry, lambda region: region_of(objects.read(region.object), region))
+        entry.name: assemble(entry, lambda region: region_of(read(region.object), region))
         for entry in manifest.tensors
     }
     return unflatten(manifest.state, tensors)

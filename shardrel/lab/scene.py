@@ -1,7 +1,5 @@
-"""The stores of a drill: one release, one run, and copies of it. Source: schemas/SPEC.md#crash-lab."""
+"""What a drill begins with: one release and one run of it. Source: schemas/SPEC.md#crash-lab."""
 
-import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,14 +11,14 @@ from shardrel.gate.call import Call
 from shardrel.gate.init import init
 from shardrel.gate.view import read_gate
 from shardrel.lab.programs import Programs
-from shardrel.store.local import LocalStore
+from shardrel.store.port import Store
 from shardrel.trust import keyring
 from shardrel.trust.policy import default_policy
 
 DATASET, RUN, ALIAS = "fashion-mnist", "crash-lab", "prod"
 
 
-def prepare(store: LocalStore, keys: Path, source: Path, table: Any, programs: Programs, now: Callable[[], str]) -> str:
+def prepare(store: Store, keys: Path, source: Path, table: Any, programs: Programs, now: Callable[[], str]) -> str:
     """Release the table, admit it, and start the run that the drill trains; the root.
 
     Effects: a gate with keys of its own, a release, a run; the source file.
@@ -40,19 +38,3 @@ def prepare(store: LocalStore, keys: Path, source: Path, table: Any, programs: P
     admit.admit(store, DATASET, root, ALIAS, call(keyring.ADMIN))
     runs.start(store, DATASET, ALIAS, call(keyring.ADMIN), run_id=RUN)
     return root
-
-
-def copy_store(source: Path, target: Path) -> None:
-    """An independent store with the same content.
-
-    Files are linked and not copied: a local store never writes into a file that has a name. Its lock and its drafts
-    stay behind.
-    """
-    shutil.copytree(source, target, copy_function=os.link, ignore=_left_behind(source))
-
-
-def _left_behind(root: Path) -> Callable[[str, list[str]], set[str]]:
-    def ignore(folder: str, names: list[str]) -> set[str]:
-        return {"lock", "tmp"} & set(names) if Path(folder) == root else set()
-
-    return ignore

@@ -5,12 +5,25 @@ from shardrel.lab.evidence import Choice, Evaluation
 from shardrel.records.fields import Count, DigestField, Name, Positive, Record
 
 
+class Server(Record, frozen=True, kw_only=True):
+    """An S3 server. Credentials are found where they always are.
+
+    Attributes:
+        endpoint_url: Where it is, if the usual configuration does not say.
+        quoted_tokens: As a probe found.
+    """
+
+    endpoint_url: str | None
+    quoted_tokens: bool
+
+
 class Place(Record, frozen=True, kw_only=True):
     """Where a process works.
 
     Attributes:
-        store: Folder of a local store.
+        store: Folder of a local store, or ``s3://bucket/prefix``.
         keys: Folder of the drill's own keys.
+        server: Of all stores of the task; null for folders.
     """
 
     store: str
@@ -18,6 +31,7 @@ class Place(Record, frozen=True, kw_only=True):
     dataset: Name
     run: Name
     seed: Count
+    server: Server | None = None
 
 
 class Train(Record, tag_field="task", tag="train", frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from shardrel.lab.conduct import Conducted, conduct, make_folder
 from shardrel.lab.drill import Setting
 from shardrel.lab.fashion import Pins, Resource
 from shardrel.lab.processes import Ended, Processes
+from shardrel.lab.stores import FolderStores, Stores
 from shardrel.lab.tasks import Answer, Evaluate, Publish, Recover, Reshard, Task, Train
 from shardrel.trust.keys import SigningKey
 from tests.support.publishing import NOW
@@ -121,10 +122,12 @@ def a_drill(
     *,
     ranks: tuple[int, int] = (1, 1),
     processes: Callable[[Path], Processes] = here_and_now,
+    stores: Stores | None = None,
 ) -> Conducted:
     """A whole drill on made-up data."""
     make_folder(folder)
     setting = Setting(
+        stores=stores or FolderStores(folder / "stores"),
         folder=folder,
         data=data[0],
         pins=data[1],

@@ -20,6 +20,9 @@ def shardrel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     [
         ["crash"],
         ["crash", "--barrier", "somewhere"],
+        ["crash", "--barrier", "commit-after-put"],
+        ["crash", "--barrier", "request-1-before"],
+        ["crash", "--barrier", "commit-after-rename", "--store", "s3://bucket/prefix"],
         ["crash", "--barrier", "commit-after-rename", "--expected-revision", "0" * 40],
         ["crash", "--barrier", "commit-after-rename", "--repository", ".", "--expected-revision", "0" * 40],
         ["rollback", "--barrier", "commit-after-rename"],
@@ -50,7 +53,7 @@ def test_a_bundle_of_other_data_by_another_program_and_key_fails_by_name(shardre
     shardrel("keys", "make", "lab")
     answer = shardrel("verify-bundle", "bundle", status=1)
     assert (answer["verdict"], answer["outcome"], answer["barrier"]) == ("FAILED", "exact", "commit-after-rename")
-    assert {one["check"] for one in answer["failures"]} == {"signature", "package", "data"}
+    assert {one["check"] for one in answer["failures"]} == {"signature", "retained", "package", "data"}
 
 
 def test_what_is_no_bundle_fails_by_name(shardrel: Command, tmp_path: Path) -> None:
