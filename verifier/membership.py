@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from shardrel.canonical.sha import Bytes32
 from shardrel.errors import ErrorCode
 from shardrel.records.release import Release
@@ -88,6 +90,8 @@ def compare_all(membership: Membership, pool: Executor, window: int, tally: Tall
 
     def work(number: int) -> _Ranged:
         ranged, spots = _compare_range(membership, number)
+        # What one thread frees is not what another takes: kept, it would add up over many ranges.
+        pa.default_memory_pool().release_unused()
         tally.add(spots)
         return ranged
 
