@@ -8,7 +8,7 @@ command lives: a second command of the same kind at the same time is another ope
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from shardrel.canonical import json
 from shardrel.digest import digest_of, raw_digest
 from shardrel.errors import ErrorCode, InvalidInputError, OutcomeUnknownError, ShardrelError, UnavailableError
 from shardrel.store.layout import check_name
+from shardrel.trust.private_files import make_folder, sync_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,8 @@ def _kept(folder: Path | None, subject: Any, given: str | None) -> Iterator[str]
         raise
     else:
         held.path.unlink(missing_ok=True)
+        with suppress(OSError):  # an id that came back would answer for the next such command
+            sync_folder(held.path.parent)
     finally:
         os.close(held.handle)
 
@@ -86,6 +89,7 @@ def forget(folder: Path | None, subject: Any) -> None:
         handle = _lock(path, os.O_RDWR)
         if handle is not None:
             path.unlink(missing_ok=True)
+            sync_folder(folder)
             os.close(handle)
 
 
@@ -94,7 +98,7 @@ def _key(subject: Any) -> str:
 
 
 def _claim(folder: Path, key: str) -> _Held:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(folder)
     for path in sorted(folder.glob(f"{key}.*")):
         handle = _lock(path, os.O_RDWR)
         if handle is not None:
@@ -104,7 +108,7 @@ def _claim(folder: Path, key: str) -> _Held:
     handle = _lock(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     if handle is None:
         return _claim(folder, key)
-    _sync(folder)
+    sync_folder(folder)
     return _Held(path, handle, fresh)
 
 
@@ -123,11 +127,3 @@ def _lock(path: Path, flags: int) -> int | None:
         os.close(handle)
         return None
     return handle
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

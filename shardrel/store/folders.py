@@ -21,6 +21,7 @@ except ImportError as err:  # pragma: no cover
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _WRITABLE_BY_OTHERS = 0o022
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_CANNOT_FLUSH = frozenset({errno.EROFS, errno.EINVAL})
 _UNSAFE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO})
 _SENTENCES = {
     errno.ENOSPC: "the store's disk is full: free some space and run the same command again",
@@ -175,6 +176,36 @@ def flush(descriptor: int) -> None:
         fcntl.fcntl(descriptor, full)
     else:
         os.fsync(descriptor)
+
+
+def flush_read(descriptor: int) -> None:
+    """Make a folder's names durable before one of them is believed; a file system that cannot be written to needs none."""
+    try:
+        flush(descriptor)
+    except OSError as err:
+        if err.errno not in _CANNOT_FLUSH:
+            raise
+
+
+def flush_above(path: str) -> None:
+    """Make the name of a folder durable, and those of the folders above it on the same file system.
+
+    Whoever made them may have died before he came to that. A folder that this account may not open was not made by it.
+    """
+    path = os.path.realpath(path)
+    device = os.stat(path).st_dev
+    while path != os.path.dirname(path):
+        path = os.path.dirname(path)
+        try:
+            parent = os.open(path, _FOLDER)
+        except PermissionError:
+            return
+        try:
+            if os.fstat(parent).st_dev != device:
+                return
+            flush_read(parent)
+        finally:
+            os.close(parent)
 
 
 @contextmanager

@@ -46,6 +46,8 @@ class LocalStore:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = os.path.abspath(os.fspath(path))
         self._durable: set[tuple[str, int]] = set()
+        self._seen: dict[str, str] = {}
+        self._rooted = False
         self._swept = False
 
     @property
@@ -72,13 +74,17 @@ class LocalStore:
             return AlreadyPresent(_version(key, data)) if same else Conflict()
 
     def read(self, key: ObjectKey, *, max_bytes: int, version: str | None = None) -> Stored | None:
-        """Read a file. A digest-addressed file is not hashed here: whoever reads by descriptor does that."""
+        """Read a file. A digest-addressed file is not hashed here: whoever reads by descriptor does that.
+
+        Effects: its name is durable, unless it is a digest.
+        """
         folder_path, name = check_key(key).rsplit("/", 1)
         with folders.translated(), self._entered(folder_path) as folder:
             data = None if folder is None else _read(folder, name, max_bytes)
-        if data is None:
-            return None
-        found = _version(key, data)
+            if folder is None or data is None:
+                return None
+            found = _version(key, data)
+            self._settle(folder, key, found)
         return Stored(data, found, Token(found)) if version in (None, found) else None
 
     def look(self, key: ObjectKey, *, first: int = 0, version: str | None = None) -> Looked | None:
@@ -86,6 +92,8 @@ class LocalStore:
         folder_path, name = check_key(key).rsplit("/", 1)
         with folders.translated(), self._entered(folder_path) as folder:
             found = None if folder is None else _look(folder, key, name, first)
+            if folder is not None and found is not None:
+                self._settle(folder, key, found.version)
         return found if found is None or version in (None, found.version) else None
 
     def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
@@ -159,12 +167,16 @@ class LocalStore:
             self.passed("folder-fsync", key)
         except OSError as err:  # whatever it is: the name is there, and may be gone after a crash
             return Unknown(folders.sentence(err))
-        return Written(version := _version(key, data), Token(version))
+        self._known(key, version := _version(key, data))
+        return Written(version, Token(version))
 
     @contextmanager
     def _root(self) -> Iterator[int]:
         root = folders.make_root(self._path)
         try:
+            if not self._rooted:
+                folders.flush_above(self._path)
+                self._rooted = True
             yield root
         finally:
             os.close(root)
@@ -191,6 +203,19 @@ class LocalStore:
         if known not in self._durable:
             folders.flush(parent)
             self._durable.add(known)
+
+    def _settle(self, folder: int, key: str, version: str) -> None:
+        """Nobody may act on a name that a loss of power takes back: whoever gave it may have died before it was durable.
+
+        What a digest names is acted on only where something else named it, which was made when it was durable.
+        """
+        if not key.startswith("objects/") and self._seen.get(key) != version:
+            folders.flush_read(folder)
+            self._known(key, version)
+
+    def _known(self, key: str, version: str) -> None:
+        if not key.startswith("objects/"):
+            self._seen[key] = version
 
     @contextmanager
     def _entered(self, path: str) -> Iterator[int | None]:

@@ -12,7 +12,15 @@ from shardrel.canonical import json
 from shardrel.errors import ErrorCode, InvalidInputError, TrustError
 from shardrel.records.policy import PublicKey
 from shardrel.trust.keys import Ask, Scheme, SigningKey, check_public, from_pem, generate, no_passphrase
-from shardrel.trust.private_files import MAX_KEY_FILE, check_folder, create, create_private, own_folder, read_private
+from shardrel.trust.private_files import (
+    MAX_KEY_FILE,
+    check_folder,
+    create,
+    create_private,
+    make_folder,
+    own_folder,
+    read_private,
+)
 
 PUBLISHER = "publisher"
 VERIFIER = "verifier"
@@ -64,6 +72,7 @@ def ensure(
         _check_name(name)
         if not (folder / f"{name}.pem").exists():
             _save_unless_raced(folder, generate(name, scheme), passphrase)
+    make_folder(folder)  # whoever made a key that was there may have died before its name was durable
     return {name: public(folder, name, ask=lambda _: passphrase) for name in names}
 
 

@@ -22,8 +22,22 @@ def own_folder(folder: Path) -> None:
 
     Effects: creates the folder with mode 0700.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(folder)
     check_folder(folder)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder durable, for its owner alone where it is new.
+
+    Effects: as said, and its names, and those of the folders above it on the same file system, which may be those of
+        a process that died before it came to that, are durable.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    device = folder.stat().st_dev
+    for one in (folder.resolve(), *folder.resolve().parents):
+        if not os.access(one, os.R_OK) or one.stat().st_dev != device:
+            return
+        sync_folder(one)
 
 
 def check_folder(folder: Path) -> None:
@@ -55,7 +69,7 @@ def create(path: Path, data: bytes, mode: int) -> bool:
         return False
     finally:
         os.unlink(scratch)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
     return True
 
 
@@ -119,7 +133,8 @@ def _refused(message: str, name: str) -> TrustError:
     return TrustError(ErrorCode.TRUST_KEY_FILE, message, key=name)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

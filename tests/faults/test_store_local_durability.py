@@ -92,6 +92,62 @@ def test_bytes_that_are_already_there_are_made_durable(tmp_path: Path, events: l
     assert {flushed(path), flushed(path.parent), flushed(path.parent.parent), flushed(tmp_path)} <= set(events)
 
 
+def test_a_name_that_somebody_else_gave_is_durable_before_it_is_believed(
+    tmp_path: Path, events: list[tuple[str, int]]
+) -> None:
+    """He may have been killed before he came to it; what is done now rests on it."""
+    for key in (STATE, RECORD):
+        (tmp_path / key).parent.mkdir(parents=True)
+        (tmp_path / key).write_bytes(b"1")
+    store = LocalStore(tmp_path)
+    assert store.read(STATE, max_bytes=1) is not None
+    assert store.look(RECORD) is not None
+    folders = [flushed((tmp_path / key).parent) for key in (STATE, RECORD)]
+    assert [event for event in events if event in folders] == folders
+    events.clear()
+    assert store.read(STATE, max_bytes=1) is not None
+    assert events == []
+    (tmp_path / STATE).write_bytes(b"2")
+    assert store.read(STATE, max_bytes=1) is not None
+    assert events == folders[:1]
+
+
+def test_what_this_process_wrote_is_not_made_durable_again_when_it_is_read(
+    tmp_path: Path, events: list[tuple[str, int]]
+) -> None:
+    store = LocalStore(tmp_path)
+    assert isinstance(store.create(RECORD, b"1"), Written)
+    assert isinstance(store.swap(STATE, b"1", None), Written)
+    events.clear()
+    assert store.read(RECORD, max_bytes=1) is not None
+    assert store.read(STATE, max_bytes=1) is not None
+    assert events == []
+
+
+def test_a_store_that_cannot_be_written_to_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(LocalStore(tmp_path).create(RECORD, b"1"), Written)
+
+    def refuse(descriptor: int) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    stored = LocalStore(tmp_path).read(RECORD, max_bytes=1)
+    assert stored is not None
+    assert stored.data == b"1"
+
+
+def test_the_first_write_flushes_the_folders_above_a_store_that_is_there(
+    tmp_path: Path, events: list[tuple[str, int]]
+) -> None:
+    (tmp_path / "a" / "store").mkdir(parents=True)
+    store = LocalStore(tmp_path / "a" / "store")
+    store.create(RECORD, b"1")
+    assert {flushed(tmp_path / "a"), flushed(tmp_path)} <= set(events)
+    events.clear()
+    store.create(RECORD, b"1")
+    assert flushed(tmp_path / "a") not in events
+
+
 def test_a_delete_is_durable_when_it_answers(tmp_path: Path, events: list[tuple[str, int]]) -> None:
     store = LocalStore(tmp_path)
     written = store.create(RECORD, b"1")
