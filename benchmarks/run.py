@@ -18,7 +18,7 @@ from benchmarks.checkpoint import measure_checkpoint
 from benchmarks.contamination import measure_contamination
 from benchmarks.encryption import measure_encryption
 from benchmarks.fences import measure_fences
-from benchmarks.floor import Hashes
+from benchmarks.floor import Beside, Hashes
 from benchmarks.gate import measure_gate
 from benchmarks.inputs import write_ipc
 from benchmarks.loader import measure_loader, peer_python
@@ -26,9 +26,10 @@ from benchmarks.measure import machine, note, pairs
 from benchmarks.memory import peaks
 from benchmarks.order import measure_order
 from benchmarks.proofs import measure_proofs
-from benchmarks.release import THREADS, declare, place, publish_once, shard_files, verify_once
+from benchmarks.release import THREADS, Place, declare, place, publish_once, shard_files, verify_once
 from shardrel.canonical.json import decode
 from shardrel.records.release import Release
+from shardrel.records.snapshot import MemberIndex, Snapshot
 from shardrel.store.objects import get_by_digest
 
 SHARDS = 16
@@ -49,13 +50,13 @@ def verify_and_publish(kind: str, folder: Path, shards: int, count: int) -> Iter
     files = shard_files(folder / "store", published.root, at)
     release = decode(get_by_digest(at.store, published.root), Release)
     content = 16 + release.totals.logical_bytes // release.totals.records
-    hashes = Hashes(RECORDS[kind], content, shards)
+    hashes = Hashes(RECORDS[kind], content, shards, _beside(at, release, source))
 
     measured = pairs(lambda: verify_once(at, published.root), lambda: read_and_hash(files, THREADS), count)
 
     def floor() -> None:
         read_and_hash(files, THREADS)
-        hashes.of_members(THREADS)
+        hashes.of_verifier(THREADS)
 
     least = pairs(floor, lambda: read_and_hash(files, THREADS), count)
     yield f"verify.{kind}", {**measured.summary(), "floor_ratio": least.summary()["ratio"]}
@@ -77,10 +78,18 @@ def verify_and_publish(kind: str, folder: Path, shards: int, count: int) -> Iter
 
     def least_of_publishing() -> None:
         bare()
-        hashes.of_records(THREADS)
+        hashes.of_publisher(THREADS)
 
     measured, least = pairs(ours, bare, count, ready), pairs(least_of_publishing, bare, count)
     yield f"publish.{kind}", {**measured.summary(), "floor_ratio": least.summary()["ratio"]}
+
+
+def _beside(at: Place, release: Release, source: Path) -> Beside:
+    index = decode(get_by_digest(at.store, release.objects.member_index.digest), MemberIndex)
+    listed = decode(get_by_digest(at.store, release.dataset_snapshot), Snapshot)
+    index_bytes = sum(part.object.size for part in index.parts)
+    snapshot_bytes = sum(part.object.size for part in listed.parts)
+    return Beside(verifier=index_bytes + snapshot_bytes, publisher=index_bytes + source.stat().st_size)
 
 
 def areas(shards: int, count: int, *, quick: bool) -> dict[str, Callable[[], Figures]]:
