@@ -201,6 +201,7 @@ class ErrorCode(StrEnum):
     CHECKPOINT_SCHEMA = "checkpoint.unsupported-schema"
     CHECKPOINT_IDENTITY = "checkpoint.identity"
     CHECKPOINT_STATE_TYPE = "checkpoint.unsupported-state"
+    CHECKPOINT_REPLICA = "checkpoint.replica"
 
     # The world outside.
     STORE_UNAVAILABLE = "store.unavailable"

@@ -17,6 +17,7 @@ from shardrel.checkpoint.commits import (
     require_permit,
 )
 from shardrel.checkpoint.manifest import Expected, judge
+from shardrel.checkpoint.replicas import NO_OWNERS, Owners
 from shardrel.clock import fresh_id
 from shardrel.errors import ErrorCode, RefusedError
 from shardrel.gate.view import read_gate
@@ -97,6 +98,7 @@ def manifest_of(
     tensors: Sequence[TensorEntry],
     trees: Mapping[str, Any],
     world_size: int,
+    owners: Owners = NO_OWNERS,
 ) -> CheckpointManifest:
     """What the ranks stored, as one manifest that passes every check of a restore.
 
@@ -115,6 +117,7 @@ def manifest_of(
         tensors=tuple(tensors),
         state=dict(trees),
         required_state=tuple(sorted(trees)),
+        owners=dict(owners) or None,
     )
     for problem in judge(manifest, None, Expected(run_id=attempt.run)):
         raise RefusedError(

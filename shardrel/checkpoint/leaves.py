@@ -49,12 +49,17 @@ def leaves(trees: Mapping[str, Any]) -> list[Leaf]:
         FormatError: ``checkpoint.unsupported-schema``: not trees, or two leaves have one dotted name.
     """
     try:
-        found = [leaf for name, tree in trees.items() for leaf in _walk((name,), tree, 0)]
+        found = walked(trees)
     except (KeyError, TypeError, ValueError) as err:
         raise FormatError(ErrorCode.CHECKPOINT_SCHEMA, "the state is not a tree of known types") from err
     if len({leaf.dotted for leaf in found}) != len(found):
         raise FormatError(ErrorCode.CHECKPOINT_SCHEMA, "two leaves of the state have one dotted name")
     return found
+
+
+def walked(trees: Mapping[str, Any]) -> list[Leaf]:
+    """All leaves of trees of this process, whatever their dotted names."""
+    return [leaf for name, tree in trees.items() for leaf in _walk((name,), tree, 0)]
 
 
 def _walk(path: Path, tree: Any, depth: int) -> Iterator[Leaf]:

@@ -8,6 +8,7 @@ from shardrel.checkpoint.coverage import Box, Gap, OutOfBounds, Overlap, coverag
 from shardrel.checkpoint.cut import stray_regions
 from shardrel.checkpoint.dtypes import ITEM_BYTES
 from shardrel.checkpoint.ownership import TensorSpec
+from shardrel.checkpoint.replicas import undeclared
 from shardrel.checkpoint.state_tree import tensor_names
 from shardrel.errors import ErrorCode, FormatError
 from shardrel.records.checkpoint import (
@@ -58,6 +59,7 @@ def judge(manifest: CheckpointManifest, commit: CommitRecord | None, expected: E
         lambda: _schema(manifest),
         lambda: _identity(manifest, commit, expected),
         lambda: [Problem(code=ErrorCode.CHECKPOINT_CUT, subject=name) for name in stray_regions(manifest)],
+        lambda: [Problem(code=ErrorCode.CHECKPOINT_REPLICA, subject=name) for name in undeclared(manifest)],
         lambda: _state(manifest),
         lambda: [problem for entry in manifest.tensors for problem in _tiling(entry)],
     ]

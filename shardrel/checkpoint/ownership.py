@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import prod
 
 from shardrel.checkpoint.coverage import Box
+from shardrel.checkpoint.replicas import NO_OWNERS, Owners, owner_of
 
 LARGE = 1024 * 1024
 
@@ -32,20 +33,34 @@ class Owned:
     box: Box
 
 
-def owned_regions(tensors: Sequence[TensorSpec], rank: int, world_size: int) -> list[Owned]:
-    """Regions of one rank, in order of the tensors. Over all ranks they tile every tensor."""
+def owned_regions(tensors: Sequence[TensorSpec], rank: int, world_size: int, owners: Owners = NO_OWNERS) -> list[Owned]:
+    """Regions of one rank, in order of the tensors. Over all ranks they tile every tensor.
+
+    What has a declared owner is stored by that rank whole.
+    """
     regions = []
     for index, spec in enumerate(tensors):
-        box = _owned_box(spec, index, rank, world_size)
+        box = _declared_box(spec, index, rank, world_size, owners)
         if box is not None:
             regions.append(Owned(tensor=index, box=box))
     return regions
 
 
+def _declared_box(spec: TensorSpec, index: int, rank: int, world_size: int, owners: Owners) -> Box | None:
+    owner = owner_of(spec.name, owners)
+    if owner is None:
+        return _owned_box(spec, index, rank, world_size)
+    return _whole(spec) if owner == rank else None
+
+
+def _whole(spec: TensorSpec) -> Box | None:
+    return None if 0 in spec.shape else Box((0,) * len(spec.shape), spec.shape)
+
+
 def _owned_box(spec: TensorSpec, index: int, rank: int, world_size: int) -> Box | None:
-    if 0 in spec.shape:
+    whole = _whole(spec)
+    if whole is None:
         return None
-    whole = Box((0,) * len(spec.shape), spec.shape)
     if not spec.shape or prod(spec.shape) * spec.item_bytes < LARGE:
         return whole if index % world_size == rank else None
     low, high = rank * spec.shape[0] // world_size, (rank + 1) * spec.shape[0] // world_size

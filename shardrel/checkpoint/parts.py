@@ -4,14 +4,16 @@
 after the other.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from shardrel.checkpoint.attempts import Attempt, Committed, commit, manifest_of
 from shardrel.checkpoint.coverage import Box
 from shardrel.checkpoint.cut import Captured, Mixed, agree
 from shardrel.checkpoint.manifest import tensor_entries
 from shardrel.checkpoint.ownership import Owned, owned_regions
+from shardrel.checkpoint.replicas import NO_OWNERS, Owners, check_owners, owned_parts, with_parts
 from shardrel.checkpoint.tensors import CapturedState, elements_of, replica_digest
 from shardrel.checkpoint.writing import Kept, Piece, Stamp, write_pieces
 from shardrel.errors import ErrorCode, RunFailedError
@@ -19,6 +21,8 @@ from shardrel.records.checkpoint import Cut, OrderParameters, Region
 from shardrel.records.fields import Count, DigestField, Name, Record
 from shardrel.store.port import Store
 from shardrel.trust.signer import Signer
+
+_AT_MOST_NAMED = 10
 
 
 class Stored(Record, frozen=True, kw_only=True):
@@ -29,20 +33,26 @@ class Stored(Record, frozen=True, kw_only=True):
 
 
 class RankReport(Record, frozen=True, kw_only=True):
-    """What one rank captured and stored, once it is durable."""
+    """What one rank captured and stored, once it is durable.
+
+    Attributes:
+        owned: Trees at the paths that this rank owns by declaration.
+    """
 
     attempt: Name
     cut: Cut
     replica: DigestField
     stored: tuple[Stored, ...]
+    owned: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """A rank of a job of so many."""
+    """A rank of a job of so many, and who owns what by declaration."""
 
     rank: int
     world_size: int
+    owners: Owners = field(default_factory=dict)
 
 
 def write_part(
@@ -63,26 +73,49 @@ def write_part(
 
     Effects: objects, durable on return.
     """
-    owned = owned_regions(captured.specs, seat.rank, seat.world_size)
+    check_owners(seat.owners, seat.world_size)
+    owned = owned_regions(captured.specs, seat.rank, seat.world_size, seat.owners)
     replicas = tuple(range(seat.world_size))
     pieces = [_piece(captured, one, replicas) for one in owned]
     stamp = Stamp(rank=seat.rank, attempt=attempt.attempt, step=cut.step, parent=attempt.parent)
     written = write_pieces(store, pieces, stamp, kept or Kept())
     stored = tuple(Stored(tensor=owned[one.piece].tensor, region=one.region) for one in written)
-    return RankReport(attempt=attempt.attempt, cut=cut, replica=replica_digest(captured), stored=stored)
+    return RankReport(
+        attempt=attempt.attempt,
+        cut=cut,
+        replica=replica_digest(captured, seat.owners),
+        stored=stored,
+        owned={
+            path: t for path, t in owned_parts(captured.trees, seat.owners).items() if seat.owners[path] == seat.rank
+        },
+    )
 
 
-def check_one_moment(reports: Sequence[RankReport], world_size: int) -> None:
+Sums = Callable[[], Sequence[Mapping[str, str]]]
+"""Asks all ranks for the checksums of what they hold, piece by piece."""
+
+
+def check_one_moment(reports: Sequence[RankReport], world_size: int, sums: Sums | None = None) -> None:
     """All ranks captured one moment of one state.
 
+    Args:
+        reports: Of all ranks.
+        world_size: How many there should be.
+        sums: Called where copies differ, to name the pieces.
+
     Raises:
-        RunFailedError: ``checkpoint.cut`` with the ranks that did not.
+        RunFailedError: ``checkpoint.cut`` with the ranks that did not; ``checkpoint.replica`` with those whose copies are
+            other ones, and the pieces.
+
+    Ranks: all, where ``sums`` asks them.
     """
     captures = [
         Captured(rank=rank, attempt=report.attempt, cut=report.cut, replica=report.replica)
         for rank, report in enumerate(reports)
     ]
     verdict = agree(captures, world_size)
+    if isinstance(verdict, Mixed) and verdict.field == "replica":
+        raise _copies_differ(verdict, () if sums is None else sums())
     if isinstance(verdict, Mixed):
         raise RunFailedError(
             ErrorCode.CHECKPOINT_CUT,
@@ -90,6 +123,18 @@ def check_one_moment(reports: Sequence[RankReport], world_size: int) -> None:
             field=verdict.field,
             ranks=[str(rank) for rank in verdict.ranks],
         )
+
+
+def _copies_differ(verdict: Mixed, sums: Sequence[Mapping[str, str]]) -> RunFailedError:
+    names = sorted({name for of in sums for name in {*of, *sums[0]} if of.get(name) != sums[0].get(name)})
+    what = f": {', '.join(names[:_AT_MOST_NAMED])}" if names else ""
+    return RunFailedError(
+        ErrorCode.CHECKPOINT_REPLICA,
+        f"ranks hold other copies than the coordinator, so there is no one state to save{what}",
+        field="replica",
+        ranks=[str(rank) for rank in verdict.ranks],
+        pieces=names[:_AT_MOST_NAMED],
+    )
 
 
 def commit_parts(
@@ -100,6 +145,7 @@ def commit_parts(
     reports: Sequence[RankReport],
     order: OrderParameters | None,
     signer: Signer,
+    owners: Owners = NO_OWNERS,
 ) -> Committed:
     """Manifest, commit record and gate, of parts that ``check_one_moment`` has passed.
 
@@ -111,7 +157,8 @@ def commit_parts(
     """
     stored = [(one.tensor, one.region) for report in reports for one in report.stored]
     entries = tensor_entries(captured.specs, stored)
-    manifest = manifest_of(attempt, reports[0].cut, order, entries, captured.trees, len(reports))
+    trees = with_parts(captured.trees, {path: reports[rank].owned[path] for path, rank in owners.items()})
+    manifest = manifest_of(attempt, reports[0].cut, order, entries, trees, len(reports), owners)
     return commit(store, dataset, manifest, attempt, signer)
 
 

@@ -29,6 +29,7 @@ PASSED_OVER = frozenset(
         ErrorCode.CHECKPOINT_BYTES,
         ErrorCode.CHECKPOINT_GAP,
         ErrorCode.CHECKPOINT_OVERLAP,
+        ErrorCode.CHECKPOINT_REPLICA,
         ErrorCode.CHECKPOINT_CUT,
     }
 )

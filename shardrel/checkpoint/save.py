@@ -8,7 +8,8 @@ from shardrel.canonical import json
 from shardrel.checkpoint.attempts import Attempt, Committed, begin, needed
 from shardrel.checkpoint.group import Group, on_coordinator, together
 from shardrel.checkpoint.parts import RankReport, Seat, check_one_moment, commit_parts, write_part
-from shardrel.checkpoint.tensors import CapturedState, take_apart
+from shardrel.checkpoint.replicas import NO_OWNERS, Owners
+from shardrel.checkpoint.tensors import CapturedState, replica_sums, take_apart
 from shardrel.checkpoint.writing import Kept
 from shardrel.records.checkpoint import Cut, OrderParameters
 from shardrel.store.port import Store
@@ -35,6 +36,7 @@ def save(
     order: OrderParameters | None,
     signer: Signer | None,
     kept: Kept | None = None,
+    owners: Owners = NO_OWNERS,
 ) -> Saved:
     """Save the state of one cut, equal on all ranks, and have the gate admit it.
 
@@ -52,16 +54,18 @@ def save(
         order: What a resume must have again; null without a sample order.
         signer: A key of the runner's role; needed on the coordinator.
         kept: What this process saved last of this run; what has not changed is not written again.
+        owners: Ranks by the paths of state, such as ``model/norm.running_mean``, of which their copies are the
+            checkpoint's, whatever the others hold; equal on all ranks. Everything else has to be equal.
 
     Raises:
-        RunFailedError: On every rank alike: ``permit.closed``, ``checkpoint.cut``, ``checkpoint.unsupported-state``, …
+        RunFailedError: On every rank alike: ``permit.closed``, ``checkpoint.cut``, ``checkpoint.replica``, ``checkpoint.unsupported-state``, …
 
     Ranks: all.
     Effects: objects, then manifest, then commit record, then the gate's head. A crash leaves objects that nothing
     names, or a commit record that recovery helps.
     """
     attempt = json.decode(on_coordinator(group, lambda: json.encode(begin(store, dataset, run, signer))), Attempt)
-    seat = Seat(rank=group.rank, world_size=group.world_size)
+    seat = Seat(rank=group.rank, world_size=group.world_size, owners=owners)
     captured: list[CapturedState] = []
     kept = kept or Kept()
 
@@ -69,11 +73,15 @@ def save(
         captured.append(take_apart(state))
         return json.encode(write_part(store, captured[0], seat, attempt, cut, kept))
 
+    def sums() -> list[dict[str, str]]:
+        mine = json.encode(replica_sums(captured[0], owners))
+        return [json.decode(answer, dict[str, str]) for answer in together(group, lambda: mine)]
+
     reports = [json.decode(answer, RankReport) for answer in together(group, write)]
-    check_one_moment(reports, group.world_size)
+    check_one_moment(reports, group.world_size, sums)
 
     def finish() -> bytes:
-        return json.encode(commit_parts(store, dataset, attempt, captured[0], reports, order, needed(signer)))
+        return json.encode(commit_parts(store, dataset, attempt, captured[0], reports, order, needed(signer), owners))
 
     done = json.decode(on_coordinator(group, finish), Committed)
     kept.admitted(done.commit)

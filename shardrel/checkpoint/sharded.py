@@ -70,7 +70,7 @@ def save_sharded(
     Effects: objects, then manifest, then commit record, then the gate's head.
     """
     kept = kept or Kept()
-    writer, planner = CommitWriter(store, purpose, kept), TreeSavePlanner()
+    writer, planner = CommitWriter(store, purpose, kept), TreeSavePlanner(purpose.owners)
     metadata = in_our_words(
         lambda: dcp_save(
             state,

@@ -8,7 +8,7 @@ checked by the rule that a restore checks it by. Source: schemas/SPEC.md#checkpo
 import dataclasses
 import io
 from collections import ChainMap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,10 +24,14 @@ from torch.distributed.tensor import DTensor, Replicate
 from shardrel.canonical import json
 from shardrel.checkpoint.coverage import Box, Gap, Tiled, coverage
 from shardrel.checkpoint.dtypes import ITEM_BYTES
+from shardrel.checkpoint.leaves import tensor_name
+from shardrel.checkpoint.replicas import NO_OWNERS, Owners, check_owners, owner_of
 from shardrel.checkpoint.state_tree import flatten, unflatten
 from shardrel.checkpoint.tensors import checksum
 from shardrel.errors import ErrorCode, FormatError, InvalidInputError, NotFoundError, RefusedError, RunFailedError
 from shardrel.records.checkpoint import MAX_DIMENSIONS
+
+_AT_MOST_NAMED = 10
 
 
 class TreeBytes(io.BytesIO):
@@ -43,7 +47,15 @@ class LocalFacts:
 
 
 class TreeSavePlanner(DefaultSavePlanner):
-    """``planner=TreeSavePlanner()`` for ``dcp.save``; a new one for every save."""
+    """``planner=TreeSavePlanner()`` for ``dcp.save``; a new one for every save.
+
+    Args:
+        owners: Ranks by the paths of which their copies are the checkpoint's; equal on all ranks.
+    """
+
+    def __init__(self, owners: Owners = NO_OWNERS) -> None:
+        super().__init__()
+        self._owners = owners
 
     def create_local_plan(self) -> SavePlan:
         """Items of this rank.
@@ -54,23 +66,28 @@ class TreeSavePlanner(DefaultSavePlanner):
         for name, value in self.state_dict.items():
             _check_kind(name, value)
         plan = super().create_local_plan()
-        shared = {item.index: self._checksum(item) for item in plan.items if self._is_shared(item)}
-        return dataclasses.replace(plan, planner_data=LocalFacts(paths=self._paths(), sums=shared))
+        paths = self._paths()
+        owned = {name: owner_of(tensor_name(path), self._owners) for name, path in paths.items()}
+        compared = [item for item in plan.items if owned[item.index.fqn] is None and self._is_shared(item)]
+        sums = {item.index: self._checksum(item) for item in compared}
+        return dataclasses.replace(plan, planner_data=LocalFacts(paths=paths, sums=sums))
 
     def create_global_plan(self, all_plans: list[SavePlan]) -> tuple[list[SavePlan], Metadata]:
         """Who stores what.
 
         Raises:
-            RunFailedError: ``checkpoint.cut``: ranks hold different copies of one thing.
+            RunFailedError: ``checkpoint.replica``: ranks hold different copies of one thing.
+            InvalidInputError: ``input.invalid``: a declared owner that is none.
             RefusedError: ``checkpoint.gap``, ``checkpoint.overlap``.
 
         Ranks: the coordinator.
         """
+        check_owners(self._owners, len(all_plans))
         holders = _holders(all_plans)
         paths = dict(ChainMap(*(plan.planner_data.paths for plan in reversed(all_plans))))
         kept = [
             dataclasses.replace(plan, planner_data={item.index: holders[item.index] for item in plan.items})
-            for plan in self._dedup_save_plans(all_plans)
+            for plan in self._dedup_save_plans(_of_owners(all_plans, paths, self._owners))
         ]
         # Indices get hints in the next step, which are no part of their equality.
         plans, metadata = create_default_global_save_plan(kept)
@@ -160,20 +177,44 @@ def _check_kind(name: str, value: Any) -> None:
 
 
 def _holders(plans: Sequence[SavePlan]) -> dict[MetadataIndex, tuple[int, ...]]:
-    """Ranks by what they hold, whose copies were compared."""
+    """Ranks by what they hold, whose copies were compared with those of the lowest one."""
     held: dict[MetadataIndex, list[int]] = {}
     first: dict[MetadataIndex, str | None] = {}
+    others: dict[str, set[int]] = {}
     for rank, item in _items(plans):
         mine = plans[rank].planner_data.sums.get(item.index)
         if first.setdefault(item.index, mine) != mine:
-            raise RunFailedError(
-                ErrorCode.CHECKPOINT_CUT,
-                "ranks hold different copies of one thing, so there is no one state to save",
-                field=item.index.fqn,
-                ranks=[str(rank)],
-            )
+            others.setdefault(item.index.fqn, set()).add(rank)
         held.setdefault(item.index, []).append(rank)
+    if others:
+        pieces = sorted(others)[:_AT_MOST_NAMED]
+        raise RunFailedError(
+            ErrorCode.CHECKPOINT_REPLICA,
+            f"ranks hold different copies of one thing, so there is no one state to save: {', '.join(pieces)}",
+            field="replica",
+            ranks=[str(rank) for rank in sorted(set().union(*others.values()))],
+            pieces=pieces,
+        )
     return {index: tuple(ranks) for index, ranks in held.items()}
+
+
+def _of_owners(plans: Sequence[SavePlan], paths: Mapping[str, tuple[str | int, ...]], owners: Owners) -> list[SavePlan]:
+    """Plans in which only the declared owner stores what it owns.
+
+    Raises:
+        InvalidInputError: ``input.invalid``: it has no copy.
+    """
+    owned = {name: owner_of(tensor_name(path), owners) for name, path in paths.items()}
+    there = {item.index for rank, item in _items(plans) if owned[item.index.fqn] == rank}
+    for _, item in _items(plans):
+        if owned[item.index.fqn] is not None and item.index not in there:
+            raise InvalidInputError(
+                ErrorCode.INPUT_INVALID, "a declared owner has no copy of what it owns", path=item.index.fqn
+            )
+    return [
+        dataclasses.replace(plan, items=[item for item in plan.items if owned[item.index.fqn] in (None, rank)])
+        for rank, plan in enumerate(plans)
+    ]
 
 
 def _items(plans: Sequence[SavePlan]) -> Iterator[tuple[int, WriteItem]]:

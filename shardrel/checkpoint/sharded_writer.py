@@ -5,7 +5,7 @@ those. Nothing is a checkpoint before the gate has admitted it, whatever DCP say
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from shardrel.checkpoint.attempts import Attempt, Committed, begin, commit, mani
 from shardrel.checkpoint.coverage import Box
 from shardrel.checkpoint.dtypes import ITEM_BYTES
 from shardrel.checkpoint.leaves import Path, grow, tensor_name
+from shardrel.checkpoint.replicas import Owners
 from shardrel.checkpoint.sharded_plan import TreeBytes
 from shardrel.checkpoint.tensors import elements_of
 from shardrel.checkpoint.writing import Kept, Piece, Stamp, write_pieces
@@ -48,17 +49,22 @@ class Told(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purpose:
-    """What the checkpoint is of. Equal on all ranks, except that ``signer`` is needed on the coordinator alone."""
+    """What the checkpoint is of. Equal on all ranks, except that ``signer`` is needed on the coordinator alone.
+
+    Attributes:
+        owners: Ranks by the paths of state of which their copies are the checkpoint's, whatever the others hold.
+    """
 
     dataset: str
     run: str
     cut: Cut
     order: OrderParameters | None
     signer: Signer | None
+    owners: Owners = field(default_factory=dict)
 
 
 class CommitWriter(StorageWriter):
-    """``storage_writer=CommitWriter(store, purpose)`` for ``dcp.save``, with ``planner=TreeSavePlanner()``.
+    """``storage_writer=CommitWriter(store, purpose)`` for ``dcp.save``, with ``planner=TreeSavePlanner(purpose.owners)``.
 
     One for each save. After ``dcp.save`` returned, ``committed`` of what it returned tells what the gate admitted.
     """
@@ -159,7 +165,7 @@ class CommitWriter(StorageWriter):
             for name, path in paths.items()
         }
         entries.sort(key=lambda entry: entry.name)
-        manifest = manifest_of(attempt, purpose.cut, purpose.order, entries, grow(values), len(results))
+        manifest = manifest_of(attempt, purpose.cut, purpose.order, entries, grow(values), len(results), purpose.owners)
         done = commit(self._store, purpose.dataset, manifest, attempt, needed(purpose.signer))
         metadata.storage_data = json.encode(done)
 

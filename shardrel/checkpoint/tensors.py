@@ -12,7 +12,9 @@ import xxhash
 from shardrel.canonical import json
 from shardrel.checkpoint.coverage import Box
 from shardrel.checkpoint.dtypes import ITEM_BYTES
+from shardrel.checkpoint.leaves import tensor_name, walked
 from shardrel.checkpoint.ownership import TensorSpec
+from shardrel.checkpoint.replicas import NO_OWNERS, Owners, owner_of, with_parts
 from shardrel.checkpoint.state_tree import flatten
 from shardrel.digest import Digest, digest_of
 from shardrel.errors import ErrorCode, InvalidInputError
@@ -58,14 +60,31 @@ def elements_of(tensor: torch.Tensor, origin: tuple[int, ...]) -> Callable[[Box]
     return elements
 
 
-def replica_digest(captured: CapturedState) -> Digest:
-    """Digest of everything that this rank holds: trees, names, shapes, types and a checksum of every element.
+def replica_digest(captured: CapturedState, owners: Owners = NO_OWNERS) -> Digest:
+    """Digest of everything that all ranks hold alike: trees, names, shapes, types and a checksum of every element.
 
-    Ranks drift apart by accident; a checksum at the memory's speed finds that, and what is stored is hashed.
+    Ranks drift apart by accident; a checksum at the memory's speed finds that, and what is stored is hashed. Of what has
+    a declared owner only names, shapes and types of tensors are the same.
     """
-    sums = [checksum(tensor) for tensor in captured.tensors]
+    trees = with_parts(captured.trees, dict.fromkeys(owners))
+    sums = [checksum(tensor) for _, tensor in _alike(captured, owners)]
     described = [[spec.name, list(spec.shape), spec.dtype] for spec in captured.specs]
-    return digest_of(json.encode([captured.trees, described, sums]))
+    return digest_of(json.encode([trees, described, sums]))
+
+
+def replica_sums(captured: CapturedState, owners: Owners = NO_OWNERS) -> dict[str, str]:
+    """Checksums of what all ranks hold alike, piece by piece: to name what is not alike."""
+    trees = with_parts(captured.trees, dict.fromkeys(owners))
+    values = {tensor_name(leaf.path): digest_of(json.encode([leaf.tree])) for leaf in walked(trees)}
+    tensors = {
+        spec.name: f"{list(spec.shape)} {spec.dtype} {checksum(tensor)}" for spec, tensor in _alike(captured, owners)
+    }
+    return {**values, **tensors}
+
+
+def _alike(captured: CapturedState, owners: Owners) -> list[tuple[TensorSpec, torch.Tensor]]:
+    pairs = zip(captured.specs, captured.tensors, strict=True)
+    return [(spec, tensor) for spec, tensor in pairs if owner_of(spec.name, owners) is None]
 
 
 def checksum(tensor: torch.Tensor) -> str:

@@ -66,10 +66,14 @@ def _held(manifest: "CheckpointManifest") -> dict[str, Any]:
         "objects": len({region.object.digest for region in regions}),
         "bytes": sum(region.length for region in regions),
         "state": sorted(manifest.state),
+        "copies": sum(len(region.replicas) > 1 for region in regions),
+        "owners": dict(manifest.owners or {}),
     }
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{path}: rank {rank}" for path, rank in sorted(value.items())) or "none declared"
     return f"{value:,}" if isinstance(value, int) else ", ".join(value)
 
 

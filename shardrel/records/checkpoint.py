@@ -21,6 +21,7 @@ class Region(Record, frozen=True, kw_only=True):
         digest: SHA-256 of exactly those bytes.
         elements: Tensor elements stored, without padding.
         rank: The rank that owns this copy. ``attempt`` and ``step`` are what it captured.
+        replicas: All ranks that held one, ascending.
     """
 
     offsets: tuple[Count, ...]
@@ -64,13 +65,17 @@ class OrderParameters(Record, frozen=True, kw_only=True):
     split: str | None
 
 
-class CheckpointManifest(Record, tag_field="schema", tag="training.shard.checkpoint.v1", frozen=True, kw_only=True):
+class CheckpointManifest(
+    Record, tag_field="schema", tag="training.shard.checkpoint.v1", omit_defaults=True, frozen=True, kw_only=True
+):
     """Everything of one checkpoint attempt.
 
     Attributes:
         order: Null where the run's data does not come from a sample order.
         state: Closed typed trees by name (SPEC #state-tree); their tensors are in ``tensors``.
         required_state: Names that ``state`` must hold: tensor-complete is not training-complete.
+        owners: Paths of which one rank's copy was taken by declaration, with that rank; of everything else that several
+            ranks held the copies were equal. Absent where there is none.
     """
 
     run_id: Name
@@ -84,6 +89,7 @@ class CheckpointManifest(Record, tag_field="schema", tag="training.shard.checkpo
     tensors: tuple[TensorEntry, ...]
     state: dict[str, Any]
     required_state: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+    owners: Annotated[dict[str, Count], msgspec.Meta(min_length=1)] | None = None
 
 
 class CommitRecord(Record, tag_field="schema", tag="training.shard.commit.v1", frozen=True, kw_only=True):

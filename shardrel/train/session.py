@@ -9,6 +9,7 @@ import torch
 from shardrel.checkpoint.group import Group
 from shardrel.checkpoint.load import load
 from shardrel.checkpoint.manifest import Expected
+from shardrel.checkpoint.replicas import NO_OWNERS, Owners
 from shardrel.checkpoint.save import Saved, save
 from shardrel.data import ledger
 from shardrel.data.batches import StepBatch
@@ -102,11 +103,19 @@ def steps(group: Group, cache: ShardCache, pin: PinnedRun, cut: Cut) -> Iterator
 
 
 def checkpoint(
-    group: Group, store: Store, pin: PinnedRun, parts: Mapping[str, Part], cut: Cut, *, signer: Signer | None
+    group: Group,
+    store: Store,
+    pin: PinnedRun,
+    parts: Mapping[str, Part],
+    cut: Cut,
+    *,
+    signer: Signer | None,
+    owners: Owners = NO_OWNERS,
 ) -> Saved | NotSaved:
     """Save the parts as of a cut; on return the gate has admitted it, or the plan lets the job go on without.
 
-    What has not changed since this process's last checkpoint is named again and not written.
+    What has not changed since this process's last checkpoint is named again and not written. All ranks hold the same,
+    but for what lies below ``owners``' paths: of that the named rank's copy is the checkpoint's.
 
     Raises:
         RunFailedError: On every rank alike; ``permit.closed`` names the fence in its message.
@@ -127,6 +136,7 @@ def checkpoint(
             order=pin.parameters,
             signer=signer,
             kept=pin.kept,
+            owners=owners,
         )
 
     with pin.watch.failures():

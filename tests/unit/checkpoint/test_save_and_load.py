@@ -88,7 +88,7 @@ def test_ranks_that_hold_different_replicas_save_nothing(store: MemoryStore) -> 
             signer=key("admin"),
         ),
     )
-    assert the_codes(results) == {ErrorCode.CHECKPOINT_CUT}
+    assert the_codes(results) == {ErrorCode.CHECKPOINT_REPLICA}
     assert all(failure.context["ranks"] == ["2"] for failure in failures(results))
     assert read_commit(store, RUN, 0) is None
 

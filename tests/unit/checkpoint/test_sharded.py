@@ -39,8 +39,8 @@ def test_all_ranks_refuse_alike_and_pass_over_what_is_damaged_on_one(folder: Pat
         told[0]
         == told[1]
         == {
-            "copies differ": ErrorCode.CHECKPOINT_CUT,
-            "values differ": ErrorCode.CHECKPOINT_CUT,
+            "copies differ": ErrorCode.CHECKPOINT_REPLICA,
+            "values differ": ErrorCode.CHECKPOINT_REPLICA,
             "cuts differ": ErrorCode.CHECKPOINT_CUT,
             "a value of an unknown type": ErrorCode.CHECKPOINT_STATE_TYPE,
             "a sparse tensor": ErrorCode.CHECKPOINT_STATE_TYPE,
