@@ -1,17 +1,20 @@
 """A verb's answer as one HTML page that needs nothing else. Pure: the same answer gives the same page."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 
 from shardrel.cli.output import Result, Table
 
 _STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:#1a1a1a;background:#fff}
-h1{font-size:1.4rem}h2{font-size:1.05rem;margin:2rem 0 .4rem}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1rem}dt{color:#555}dd{margin:0;overflow-wrap:anywhere}
-table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:top;padding:.2rem .8rem .2rem 0;
-border-bottom:1px solid #ddd;overflow-wrap:anywhere}th{color:#555;font-weight:normal}
-@media(prefers-color-scheme:dark){body{color:#e6e6e6;background:#161616}dt,th{color:#aaa}th,td{border-color:#333}}
+:root{color-scheme:light dark;--ink:#1a1a1a;--dim:#555;--paper:#fff;--rule:#ddd}
+@media(prefers-color-scheme:dark){:root{--ink:#e6e6e6;--dim:#aaa;--paper:#161616;--rule:#333}}
+body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:72rem;padding:0 1rem;color:var(--ink);background:var(--paper)}
+h1{font-size:1.4rem;overflow-wrap:anywhere}h2{font-size:1.05rem;margin:2rem 0 .4rem}p{overflow-wrap:anywhere}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1.2rem}dt{color:var(--dim)}dd{margin:0;overflow-wrap:anywhere}
+figure{margin:0;overflow-x:auto}table{border-collapse:collapse;min-width:50%}
+th,td{text-align:left;vertical-align:top;padding:.2rem 1.6rem .2rem 0;border-top:1px solid var(--rule)}
+th{color:var(--dim);font-weight:normal}tr:first-child>th,.on>td{border-top:0}.on>td{padding-top:0}
+@media(max-width:40rem){dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.4rem}th,td{padding-right:1rem}}
 """.strip().replace("\n", "")
 
 
@@ -39,10 +42,17 @@ def _lines(result: Result, title: str) -> Iterator[str]:
 
 
 def _table(table: Table) -> Iterator[str]:
-    yield f"<h2>{escape(table.title or '')}</h2>"
-    yield "<table>"
+    """Wider than a phone at times, so it scrolls by itself there, also by keys."""
+    title = escape(table.title or "")
+    yield f"<h2>{title}</h2>"
+    yield f'<figure tabindex="0" aria-label="{title}"><table>'
     if any(table.columns):
         yield f"<tr>{''.join(f'<th>{escape(name)}</th>' for name in table.columns)}</tr>"
     for row in table.rows:
-        yield f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>"
-    yield "</table>"
+        yield f"{_opened(row)}{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>"
+    yield "</table></figure>"
+
+
+def _opened(row: Sequence[object]) -> str:
+    """A row without a first cell goes on with the one before."""
+    return '<tr class="on">' if len(row) > 1 and row[0] == "" else "<tr>"

@@ -4,20 +4,27 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from shardrel.lab.bundle import Bundle
-from shardrel.lab.evidence import Checkpoint, Recovery
+from shardrel.lab.evidence import Recovery
 from shardrel.lab.judge import exits, final
+from shardrel.lab.pictures import lineage, timeline, topology
 
-_STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#1a1a1a;background:#fff}"
-    "h1{font-size:1.4rem}h2{font-size:1.05rem;margin:2rem 0 .4rem}svg{width:100%;height:auto}"
-    "svg text{font:12px system-ui,sans-serif;fill:#1a1a1a}svg .dim{fill:#666}svg .line{stroke:#888;fill:none}"
-    "svg .box{fill:#eef3f8;stroke:#5b7c9d}svg .ok{fill:#4c8c4a}svg .inner{fill:#d9a441}svg .kill{fill:#c0392b}"
-    "table{border-collapse:collapse}td,th{text-align:left;padding:.15rem 1rem .15rem 0;border-bottom:1px solid #ddd;"
-    "overflow-wrap:anywhere;font-weight:normal}th{color:#555}"
-    "@media(prefers-color-scheme:dark){body{color:#e6e6e6;background:#161616}svg text{fill:#e6e6e6}svg .dim{fill:#aaa}"
-    "svg .box{fill:#1f2b36;stroke:#7ea3c7}td,th{border-color:#333}th{color:#aaa}}"
-)
-_WIDTH = 900
+_STYLE = """
+:root{color-scheme:light dark;--ink:#1a1a1a;--dim:#595959;--paper:#fff;--rule:#ddd;--line:#767676;
+--box:#eef3f8;--edge:#5b7c9d;--ok:#3f7f3d;--inner:#c98a1b;--kill:#c0392b}
+@media(prefers-color-scheme:dark){:root{--ink:#e6e6e6;--dim:#aaa;--paper:#161616;--rule:#333;--line:#8a8a8a;
+--box:#1f2b36;--edge:#7ea3c7;--ok:#6fb56c;--inner:#e0a94a;--kill:#ef6a5b}}
+body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:var(--ink);background:var(--paper)}
+h1{font-size:1.4rem;overflow-wrap:anywhere}h2{font-size:1.05rem;margin:2.2rem 0 0}p{margin:.2rem 0 .8rem;color:var(--dim)}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.25rem 1.2rem;margin:0}dt{color:var(--dim)}dd{margin:0;overflow-wrap:anywhere}
+figure{margin:0;overflow-x:auto}svg{display:block;width:100%;min-width:56rem;height:auto}
+svg text{font:12px system-ui,sans-serif;fill:var(--ink)}svg .dim{fill:var(--dim)}svg .last{fill:var(--kill);text-anchor:end}
+.line{stroke:var(--line);fill:none}.end{stroke:var(--kill);stroke-dasharray:3 3}.box{fill:var(--box);stroke:var(--edge)}
+.chosen{stroke-width:2.5}.lost{fill:none;stroke:var(--line);stroke-dasharray:5 4}
+.ok{fill:var(--ok);background:var(--ok)}.inner{fill:var(--inner);background:var(--inner)}.kill{fill:var(--kill);background:var(--kill)}
+.state0{fill:#4477aa}.state1{fill:#228833}.state2{fill:#ccbb44}
+p span{display:inline-block;margin-right:.7em}i{display:inline-block;width:.8em;height:.8em;margin-right:.35em}
+@media(max-width:40rem){dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.5rem}}
+""".strip().replace("\n", "")
 
 
 def page(bundle: Bundle) -> str:
@@ -27,21 +34,43 @@ def page(bundle: Bundle) -> str:
 
 def _lines(bundle: Bundle) -> Iterator[str]:
     title = f"Crash drill: {bundle.audit.barrier}"
+    recovery = bundle.recovery
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width,initial-scale=1">'
     yield """<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">"""
     yield f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>"
-    yield _table(_facts(bundle))
-    yield "<h2>Timeline: events of the publisher, each acknowledged but the last</h2>"
-    yield from _timeline(bundle.recovery)
-    yield "<h2>Topology: processes, one group after the other, all waited for</h2>"
-    yield from _topology(bundle.recovery)
-    yield "<h2>Lineage: generations of the three stores, by step</h2>"
-    yield from _lineage(bundle.recovery)
+    yield from _facts(bundle)
+    yield "<h2>Timeline</h2>"
+    yield (
+        '<p><span><i class="ok"></i>a store operation begins or ends</span> '
+        '<span><i class="inner"></i>a durable step inside of one</span> '
+        '<span><i class="kill"></i>never acknowledged: killed there</span></p>'
+    )
+    yield from _figure("timeline", timeline(recovery))
+    yield "<h2>Topology</h2>"
+    yield f"<p>Processes, one group after the other; {exits(recovery.groups)} workers and the two between them were waited for.</p>"
+    yield from _figure("topology", topology(recovery))
+    yield "<h2>Lineage</h2>"
+    yield "<p>Generations of the three stores, oldest first; one colour is one state, bit for bit.</p>"
+    yield from _figure("lineage", lineage(recovery))
     yield "</body></html>"
 
 
-def _facts(bundle: Bundle) -> list[tuple[str, object]]:
+def _figure(name: str, picture: Iterator[str]) -> Iterator[str]:
+    """Wider than a phone, so it scrolls by itself there, also by keys."""
+    yield f'<figure tabindex="0" aria-label="{name}">'
+    yield from picture
+    yield "</figure>"
+
+
+def _facts(bundle: Bundle) -> Iterator[str]:
+    yield "<dl>"
+    for name, value in _named(bundle):
+        yield f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>"
+    yield "</dl>"
+
+
+def _named(bundle: Bundle) -> Sequence[tuple[str, object]]:
     recovery, reference = bundle.recovery, bundle.reference
     choice, last = recovery.choice, final(recovery.lineages)
     return [
@@ -49,10 +78,10 @@ def _facts(bundle: Bundle) -> list[tuple[str, object]]:
         ("publisher", f"status {recovery.publisher.status}, event {recovery.unacknowledged} unacknowledged"),
         ("candidate", _candidate(recovery)),
         ("recovered", f"generation {choice.generation}, step {choice.step}; the hint was {choice.hint}"),
-        ("trained twice", f"{recovery.replayed} batches"),
+        ("trained twice", f"{recovery.replayed} {'batch' if recovery.replayed == 1 else 'batches'}"),
         ("last", f"generation {last.generation}, step {last.step}, {last.world_size} ranks"),
         ("worker exits", exits(recovery.groups)),
-        ("evaluated", f"{reference.samples} samples, {reference.correct} right on both sides"),
+        ("evaluated", f"{reference.samples:,} samples, {reference.correct:,} right on both sides"),
         ("logits, reference", reference.logits_digest),
         ("logits, recovered", bundle.recovered.logits_digest),
         ("release", bundle.audit.root),
@@ -64,71 +93,3 @@ def _candidate(recovery: Recovery) -> str:
     if not recovery.installed:
         return "not installed"
     return "installed and admitted" if recovery.admitted else "installed, not admitted"
-
-
-def _table(facts: Sequence[tuple[str, object]]) -> str:
-    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in facts)
-    return f"<table>{rows}</table>"
-
-
-def _timeline(recovery: Recovery) -> Iterator[str]:
-    """A bar an event, a row a kind of place, so that content is seen to come before authority."""
-    places = list(dict.fromkeys(event.place for event in recovery.events))
-    left, pitch = 120, (_WIDTH - 140) / max(len(recovery.events), 1)
-    yield _svg(30 + 24 * len(places), "events of the publisher")
-    for row, place in enumerate(places):
-        yield f'<text x="0" y="{24 * row + 27}">{escape(place)}</text>'
-        yield f'<path class="line" d="M{left} {24 * row + 23}H{_WIDTH - 10}" stroke-dasharray="1 5"/>'
-    for event in recovery.events:
-        kind = "ok" if event.step in ("begin", "end") else "inner"
-        kind = "kill" if event.number == recovery.unacknowledged else kind
-        x, y = left + pitch * event.number, 24 * places.index(event.place) + 14
-        label = escape(f"{event.number}: {event.operation} {event.place}, {event.step}")
-        yield f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{max(pitch - 2, 1):.1f}" height="18"><title>{label}</title></rect>'
-    yield "</svg>"
-
-
-def _topology(recovery: Recovery) -> Iterator[str]:
-    """Worker groups from left to right, and the two isolated processes where they ran."""
-    columns: list[tuple[str, Sequence[int]]] = [(group.name, group.exits) for group in recovery.groups]
-    isolated = [("publisher", [recovery.publisher.status]), ("recovery", [recovery.recovery.status])]
-    columns[3:3] = isolated
-    width = _WIDTH // max(len(columns), 1)
-    yield _svg(60 + 26 * max(len(statuses) for _, statuses in columns), "processes")
-    for number, (name, statuses) in enumerate(columns):
-        x = width * number
-        yield f'<rect class="box" x="{x + 4}" y="24" width="{width - 12}" height="{12 + 26 * len(statuses)}" rx="6"/>'
-        yield f'<text x="{x + 6}" y="16">{escape(name)}</text>'
-        for rank, status in enumerate(statuses):
-            y = 42 + 26 * rank
-            yield f'<circle class="{"ok" if status == 0 else "kill"}" cx="{x + 20}" cy="{y}" r="7"/>'
-            yield f'<text x="{x + 34}" y="{y + 4}">exit {status}</text>'
-    yield "</svg>"
-
-
-def _lineage(recovery: Recovery) -> Iterator[str]:
-    """A box a generation; equal digests of state stand under each other."""
-    yield _svg(90 * len(recovery.lineages) + 10, "generations")
-    for row, lineage in enumerate(recovery.lineages):
-        yield f'<text x="0" y="{90 * row + 45}">{lineage.store}</text>'
-        for number, one in enumerate(lineage.checkpoints):
-            yield from _box(one, 110 + 195 * number, 90 * row + 10, chosen=_is_chosen(recovery, lineage.store, one))
-            if number:
-                yield f'<path class="line" d="M{85 + 195 * number} {90 * row + 42}h25"/>'
-    yield "</svg>"
-
-
-def _is_chosen(recovery: Recovery, store: str, one: Checkpoint) -> bool:
-    return store == "crash" and one.generation == recovery.choice.generation
-
-
-def _box(one: Checkpoint, x: int, y: int, *, chosen: bool) -> Iterator[str]:
-    yield f'<rect class="box" x="{x}" y="{y}" width="170" height="66" rx="6"/>'
-    mark = ", selected" if chosen else ""
-    yield f'<text x="{x + 8}" y="{y + 18}">generation {one.generation}{mark}</text>'
-    yield f'<text x="{x + 8}" y="{y + 36}">step {one.step}, {one.world_size} ranks</text>'
-    yield f'<text class="dim" x="{x + 8}" y="{y + 54}">state {one.state_root[7:19]}</text>'
-
-
-def _svg(height: int, label: str) -> str:
-    return f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{label}">'
