@@ -8,22 +8,24 @@ from typing import TypeVar
 
 from shardrel.canonical import json
 from shardrel.digest import digest_of
-from shardrel.errors import ErrorCode, FormatError, NotFoundError
+from shardrel.errors import ErrorCode, FormatError
+from shardrel.lab import inventory
 from shardrel.lab.evidence import EVIDENCE_PAYLOAD, Audit, Evaluation, Recovery, Stated
 from shardrel.records.fields import Record
 from shardrel.trust.envelope import MAX_ENVELOPE_BYTES, seal
 from shardrel.trust.signer import Signer
 
 REFERENCE, RECOVERED, RECOVERY = "reference-evaluation.json", "recovered-evaluation.json", "recovery-evidence.json"
-SIGNATURE, AUDIT, STORES = "audit.dsse.json", "audit.json", "stores"
-NAMES = (REFERENCE, RECOVERED, RECOVERY, SIGNATURE, AUDIT, STORES)
+SIGNATURE, RETAINED = "audit.dsse.json", "retained.dsse.json"
+AUDIT, STORES = "audit.json", "stores"
+NAMES = (REFERENCE, RECOVERED, RECOVERY, SIGNATURE, RETAINED, AUDIT, STORES)
 
 R = TypeVar("R", bound=Record)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bundle:
-    """A bundle as it was read; every record is in canonical form."""
+    """The records of a bundle as they were read, each in canonical form; ``signature`` is the audit's envelope."""
 
     folder: Path
     audit: Audit
@@ -51,12 +53,14 @@ def install(folder: Path, files: Sequence[tuple[str, bytes]], audit: Audit, sign
     Effects: files, each durable before the next; none is replaced.
     """
     data = json.encode(audit)
-    for name, content in (*files, (SIGNATURE, seal(data, EVIDENCE_PAYLOAD, [signer])), (AUDIT, data)):
+    signature = (SIGNATURE, seal(data, EVIDENCE_PAYLOAD, [signer]))
+    retained = (RETAINED, inventory.sealed(folder / STORES, data, signer))
+    for name, content in (*files, signature, retained, (AUDIT, data)):
         _create(folder, name, content)
 
 
 def read(folder: Path) -> Bundle:
-    """Read a bundle.
+    """Read the records of a bundle.
 
     Raises:
         NotFoundError: ``storage.object-absent`` where a file is absent.
@@ -74,6 +78,15 @@ def read(folder: Path) -> Bundle:
     )
 
 
+def read_list(folder: Path) -> bytes:
+    """The envelope of the list of what the stores hold.
+
+    Raises:
+        NotFoundError: ``storage.object-absent``.
+    """
+    return _read(folder, RETAINED)
+
+
 def digests(folder: Path) -> tuple[Stated, ...]:
     """The three files that the audit is about, as they lie there."""
     return tuple(state(name, _read(folder, name)) for name in (REFERENCE, RECOVERED, RECOVERY))
@@ -85,11 +98,7 @@ def strays(folder: Path) -> list[str]:
 
 
 def _read(folder: Path, name: str) -> bytes:
-    try:
-        with (folder / name).open("rb") as file:
-            data = file.read(MAX_ENVELOPE_BYTES + 1)
-    except OSError as err:
-        raise NotFoundError(ErrorCode.STORAGE_ABSENT, "a file of the bundle is absent", name=name) from err
+    data = inventory.read_regular(folder / name, MAX_ENVELOPE_BYTES + 1)
     if len(data) > MAX_ENVELOPE_BYTES:
         raise FormatError(ErrorCode.FORMAT_TOO_LARGE, "a file of the bundle is too large", name=name)
     return data

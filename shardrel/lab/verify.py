@@ -9,11 +9,13 @@ from shardrel.data import ledger
 from shardrel.data.order import SampleOrder
 from shardrel.data.plan import split_records
 from shardrel.data.shards import count_split, shard_descriptor
-from shardrel.digest import Digest
+from shardrel.digest import Digest, digest_of
 from shardrel.errors import ShardrelError
 from shardrel.lab import bundle as bundles
+from shardrel.lab import inventory
 from shardrel.lab.bundle import Bundle
 from shardrel.lab.drill import STORES
+from shardrel.lab.envelopes import unsealed
 from shardrel.lab.evaluation import Split, evaluate, read_split
 from shardrel.lab.evidence import EVIDENCE_PAYLOAD, Evaluation
 from shardrel.lab.fashion import Pins, Resource, rebuilt
@@ -27,7 +29,6 @@ from shardrel.records.run import RunRecord
 from shardrel.store.layout import run_key
 from shardrel.store.local import LocalStore
 from shardrel.store.objects import get, get_by_digest
-from shardrel.trust.envelope import unseal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +55,13 @@ def verify_bundle(folder: Path, keys: Iterable[PublicKey], pins: Pins, package: 
     """
     try:
         found = bundles.read(folder)
+        listed = bundles.read_list(folder)
     except ShardrelError as err:
         subject = str(err.context.get("name") or err.context.get("kind") or "bundle")
         return Verified(
             bundle=None, failures=(Problem(check="structure", subject=f"{subject}: {err.code}"),), unproven=()
         )
-    problems = [*_structure(found, list(keys), package), *_facts(found, pins)]
+    problems = [*_structure(found, listed, list(keys), package), *_facts(found, pins)]
     here = found.audit.machine == machine()
     try:
         problems += _recomputed(found, pins, here=here)
@@ -75,18 +77,33 @@ def _judged(found: Bundle) -> list[Problem]:
     return judge(found.reference, found.recovered, found.recovery, found.audit.ranks)
 
 
-def _structure(found: Bundle, keys: Sequence[PublicKey], package: Digest) -> Iterator[Problem]:
+def _structure(found: Bundle, listed: bytes, keys: Sequence[PublicKey], package: Digest) -> Iterator[Problem]:
     for name in bundles.strays(found.folder):
         yield Problem(check="structure", subject=name)
     if bundles.digests(found.folder) != found.audit.files:
         yield Problem(check="binding", subject="files")
     try:
-        if unseal(found.signature, EVIDENCE_PAYLOAD, keys).payload != found.audit_bytes:
+        if unsealed(found.signature, EVIDENCE_PAYLOAD, keys) != found.audit_bytes:
             yield Problem(check="signature", subject="payload")
     except ShardrelError as err:
         yield Problem(check="signature", subject=err.code.value)
+    yield from _retained(found, listed, keys)
     if found.audit.package != package:
         yield Problem(check="package", subject="digest")
+
+
+def _retained(found: Bundle, listed: bytes, keys: Sequence[PublicKey]) -> Iterator[Problem]:
+    """The stores hold the files that were listed when the bundle was made, all of them and no others."""
+    try:
+        said = inventory.opened(listed, keys)
+        seen = inventory.take(found.folder / bundles.STORES)
+    except ShardrelError as err:
+        yield Problem(check="retained", subject=err.code.value)
+        return
+    if said.audit != digest_of(found.audit_bytes):
+        yield Problem(check="binding", subject="retained")
+    for path in inventory.differences(said.files, seen):
+        yield Problem(check="retained", subject=path)
 
 
 def _facts(found: Bundle, pins: Pins) -> Iterator[Problem]:

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from shardrel.canonical import json
 from shardrel.lab import bundle as bundles
-from shardrel.lab.bundle import AUDIT, RECOVERED, RECOVERY, REFERENCE, SIGNATURE, Bundle
+from shardrel.lab import inventory
+from shardrel.lab.bundle import AUDIT, RECOVERED, RECOVERY, REFERENCE, RETAINED, SIGNATURE, STORES, Bundle
 from shardrel.lab.evidence import EVIDENCE_PAYLOAD
 from shardrel.lab.verify import verify_bundle
 from shardrel.trust.envelope import seal
@@ -32,7 +33,11 @@ def forged(drilled: Drilled, folder: Path, change: Callable[[Bundle], Bundle]) -
     made = change(bundles.read(folder))
     files = bundles.encode(made.reference, made.recovered, made.recovery)
     audit = json.encode(replace(made.audit, files=tuple(bundles.state(name, data) for name, data in files)))
-    for name, data in (*files, (AUDIT, audit), (SIGNATURE, seal(audit, EVIDENCE_PAYLOAD, [drilled.key]))):
+    envelopes = (
+        (SIGNATURE, seal(audit, EVIDENCE_PAYLOAD, [drilled.key])),
+        (RETAINED, inventory.sealed(folder / STORES, audit, drilled.key)),
+    )
+    for name, data in (*files, (AUDIT, audit), *envelopes):
         (folder / name).write_bytes(data)
 
 
@@ -51,8 +56,9 @@ def test_nothing_but_the_bundle_is_left(fsync: Drilled) -> None:
         RECOVERED,
         RECOVERY,
         SIGNATURE,
+        RETAINED,
         AUDIT,
-        "stores",
+        STORES,
     }
     assert not list(fsync.folder.rglob("*.pem"))
 
@@ -63,7 +69,7 @@ def test_records_name_no_path_and_no_time(fsync: Drilled) -> None:
         assert not [word for word in (str(fsync.folder), "/tmp", "2026-", "127.0.0.1") if word in text]
 
 
-@pytest.mark.parametrize("name", [REFERENCE, RECOVERED, RECOVERY, SIGNATURE, AUDIT])
+@pytest.mark.parametrize("name", [REFERENCE, RECOVERED, RECOVERY, SIGNATURE, RETAINED, AUDIT])
 def test_a_file_that_is_absent_is_named(fsync: Drilled, tmp_path: Path, name: str) -> None:
     folder = copied(fsync, tmp_path)
     (folder / name).unlink()
@@ -85,7 +91,10 @@ def test_a_file_more_is_noticed(fsync: Drilled, tmp_path: Path) -> None:
 
 def test_another_key_is_not_the_signers(fsync: Drilled) -> None:
     found = verify_bundle(fsync.folder, [generate("other").public], fsync.pins, PACKAGE).failures
-    assert [(one.check, one.subject) for one in found] == [("signature", "trust.bad-signature")]
+    assert {(one.check, one.subject) for one in found} == {
+        ("signature", "trust.bad-signature"),
+        ("retained", "trust.bad-signature"),
+    }
 
 
 def test_facts_that_were_changed_do_not_fit_the_audit(fsync: Drilled, rename: Drilled, tmp_path: Path) -> None:
@@ -133,10 +142,10 @@ def test_a_retained_object_with_a_flipped_bit_is_found(fsync: Drilled, tmp_path:
     data = bytearray(target.read_bytes())
     data[len(data) // 2] ^= 1
     target.write_bytes(data)
-    assert failures(fsync, folder) == {"recompute"}
+    assert failures(fsync, folder) == {"recompute", "retained"}
 
 
 def test_a_retained_store_without_its_gate_is_found(fsync: Drilled, tmp_path: Path) -> None:
     folder = copied(fsync, tmp_path)
     shutil.rmtree(folder / "stores" / "continued" / "gates")
-    assert failures(fsync, folder) == {"recompute"}
+    assert failures(fsync, folder) == {"recompute", "retained"}
