@@ -21,7 +21,7 @@ import msgspec
 import shardrel.errors
 import shardrel.records
 from shardrel.errors import ErrorCode, ShardrelError
-from shardrel.records.fields import Record
+from shardrel.records.fields import END, Record
 
 FOLDER = Path(__file__).resolve().parent
 RECORDS = FOLDER / "records"
@@ -42,7 +42,10 @@ def record_types() -> Iterator[type[Record]]:
 
 def schema_files() -> dict[str, str]:
     """File name and text of every JSON Schema."""
-    return {f"{kind.__struct_config__.tag}.schema.json": _text(_schema(kind)) for kind in record_types()}
+    # Patterns of JSON Schema need no more than the "$", and some of its readers know nothing of what Python needs.
+    end = json.dumps(END)[1:-1]
+    texts = {kind.__struct_config__.tag: _text(_schema(kind)).replace(end, "$") for kind in record_types()}
+    return {f"{tag}.schema.json": text for tag, text in texts.items()}
 
 
 def _schema(kind: type[Record]) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from shardrel.records.fields import Count, DigestField, Name, Positive, Record
 PROBE_SAMPLES = 128
 EVIDENCE_PAYLOAD = "application/vnd.shardrel.crash-lab+json"
 
-Bits = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
+Bits = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$", max_length=16)]
 Hint = Literal["current", "stale"]
 Path = Literal["reference", "recovered"]
-Revision = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$")]
+Revision = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{40}$", max_length=40)]
 
 
 class Checkpoint(Record, frozen=True, kw_only=True):

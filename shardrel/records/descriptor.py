@@ -4,14 +4,14 @@ from typing import Annotated
 
 import msgspec
 
-from shardrel.records.fields import Count, DigestField, Record
+from shardrel.records.fields import END, Count, DigestField, Record
 
 PARQUET = "application/vnd.apache.parquet"
 RECORD_JSON = "application/vnd.shardrel.record+json"
 ENVELOPE_JSON = "application/vnd.dsse.envelope.v1+json"
 TENSOR_BYTES = "application/vnd.shardrel.tensor"
 
-MediaType = Annotated[str, msgspec.Meta(pattern="^[a-z]+/[a-z0-9.+-]+$", max_length=127)]
+MediaType = Annotated[str, msgspec.Meta(pattern="^[a-z]+/[a-z0-9.+-]+" + END, max_length=127)]
 ObjectVersion = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
 
 

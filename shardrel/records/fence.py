@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 import msgspec
 
 from shardrel.records.descriptor import Descriptor
-from shardrel.records.fields import DigestField, Positive, ReasonCode, Record
+from shardrel.records.fields import END, DigestField, Positive, ReasonCode, Record
 
 MIN_WORDS, MAX_WORDS = 3, 64
 SCREEN_DIGITS = 8
-HexDigest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+HexDigest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$", max_length=64)]
 
 
 class TombstoneEntry(Record, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class Shingles(Record, frozen=True, kw_only=True):
     words: Annotated[int, msgspec.Meta(ge=MIN_WORDS, le=MAX_WORDS)]
     least: Positive
     digests: Annotated[tuple[HexDigest, ...], msgspec.Meta(min_length=1)]
-    screens: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{8})+$")]
+    screens: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{8})+" + END)]
 
     def __post_init__(self) -> None:
         if self.least > len(self.digests):

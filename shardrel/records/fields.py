@@ -7,13 +7,15 @@ import msgspec
 
 from shardrel.canonical.json import MAX_INTEGER
 
+# Python's "$" alone also matches before a last newline; that of JSON Schema does not.
+END = r"$(?!\n)"
 DigestField = Annotated[str, msgspec.Meta(pattern="^sha256:[0-9a-f]{64}$", max_length=71)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=MAX_INTEGER)]
 # Names become parts of object keys: no separators, no dots first, ASCII alone.
-Name = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")]
+Name = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,127}" + END)]
 # File names, host names and other free text never get into a record through this.
-REASON_PATTERN = re.compile("^[a-z0-9][a-z0-9.-]{0,63}$")
+REASON_PATTERN = re.compile("^[a-z0-9][a-z0-9.-]{0,63}" + END)
 ReasonCode = Annotated[str, msgspec.Meta(pattern=REASON_PATTERN.pattern)]
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from shardrel.records.evolution import ChangeKind
-from shardrel.records.fields import Count, Name, Positive, Record
+from shardrel.records.fields import END, Count, Name, Positive, Record
 
 
 class PublicKey(Record, frozen=True, kw_only=True):
@@ -13,7 +13,7 @@ class PublicKey(Record, frozen=True, kw_only=True):
 
     name: Name
     scheme: Literal["ed25519", "ecdsa-sha2-nistp256"]
-    public: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2})+$", max_length=1024)]
+    public: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2})+" + END, max_length=1024)]
 
 
 class Role(Record, frozen=True, kw_only=True):

@@ -9,10 +9,10 @@ import msgspec
 
 from shardrel.records.descriptor import Descriptor, MediaType, ObjectVersion
 from shardrel.records.encryption import Encryption, ShardKey
-from shardrel.records.fields import Count, DigestField, Name, Positive, Record
+from shardrel.records.fields import END, Count, DigestField, Name, Positive, Record
 from shardrel.records.snapshot import SplitTotals
 
-ShardId = Annotated[str, msgspec.Meta(pattern="^shard-[0-9]{5,9}-of-[0-9]{5,9}$")]
+ShardId = Annotated[str, msgspec.Meta(pattern="^shard-[0-9]{5,9}-of-[0-9]{5,9}" + END)]
 
 
 class Shard(Record, frozen=True, kw_only=True):

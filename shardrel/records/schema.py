@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Union
 
 import msgspec
 
-from shardrel.records.fields import Record
+from shardrel.records.fields import END, Record
 
 
 class _Type(Record, tag_field="kind", frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ class Extension(Record, frozen=True, kw_only=True):
     """An extension type: its name and its serialized parameters (hex), over the storage type."""
 
     name: str
-    parameters: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2})*$")]
+    parameters: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{2})*" + END)]
 
 
 class Slot(Record, frozen=True, kw_only=True):

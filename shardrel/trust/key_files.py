@@ -10,7 +10,7 @@ import msgspec
 
 from shardrel.canonical import json
 from shardrel.errors import ErrorCode, FormatError, IntegrityError, InvalidInputError, TrustError
-from shardrel.records.fields import Record
+from shardrel.records.fields import END, Record
 from shardrel.trust import aead
 from shardrel.trust.key_encryption import DEFAULT_VERSION, fingerprint_of
 from shardrel.trust.private_files import create_private, own_folder, read_private
@@ -24,7 +24,7 @@ class KeyFile(Record, tag_field="schema", tag="shardrel.key-encryption-key.v1", 
     """What is in the file; never in a store."""
 
     key: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$", max_length=64)]
-    version: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    version: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9][A-Za-z0-9._-]{0,63}" + END)]
 
     def __repr__(self) -> str:
         return f"KeyFile(version={self.version!r})"

@@ -1,12 +1,20 @@
 """Records are decoded strictly: what is not exactly this kind, in exactly these bytes, is refused."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from shardrel.canonical import json
 from shardrel.errors import ErrorCode, FormatError
+from shardrel.records.descriptor import MediaType
+from shardrel.records.fence import HexDigest
+from shardrel.records.fields import DigestField, Name, ReasonCode
+from shardrel.records.release import ShardId
 from shardrel.records.run import RunRecord
 from shardrel.records.schema import IntType, RecordSchema
 
+ROOT = "sha256:" + "0" * 64
 GOOD = json.encode(RecordSchema(fields=()))
 
 
@@ -38,6 +46,19 @@ def test_good_bytes_are_a_record_and_of_one_kind() -> None:
     with pytest.raises(FormatError) as caught:
         json.decode(GOOD, RunRecord)
     assert caught.value.code is ErrorCode.FORMAT_UNKNOWN_SCHEMA
+
+
+@pytest.mark.parametrize("kind", [DigestField, HexDigest, MediaType, Name, ReasonCode, ShardId])
+def test_a_last_newline_is_part_of_no_name(kind: Any) -> None:
+    good = next(text for text in ("shard-00000-of-00001", "a/b", "0" * 64, ROOT) if _is(text, kind))
+    assert not _is(good + "\n", kind)
+
+
+def _is(text: str, kind: Any) -> bool:
+    try:
+        return bool(msgspec.convert(text, kind) == text)
+    except msgspec.ValidationError:
+        return False
 
 
 def test_a_part_of_a_record_has_no_schema_of_its_own() -> None:
