@@ -1,18 +1,19 @@
-"""The table of public cases names tests that exist, and every test of public cases stands in it."""
+"""Tables of tests name tests that exist, and every test of public cases stands in theirs."""
 
 import ast
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "conformance"
-PAGE = (FOLDER / "README.md").read_text()
 
 
-def named() -> set[tuple[Path, str]]:
-    """Files and tests that the page names; a bare file name is in its own folder."""
-    found = re.findall(r"`([\w/]+\.py)::(\w+)`", PAGE)
-    return {((ROOT if "/" in path else FOLDER) / path, name) for path, name in found}
+def named(folder: Path = FOLDER) -> set[tuple[Path, str]]:
+    """Files and tests that a folder's page names; a bare file name is in its own folder."""
+    found = re.findall(r"`([\w/]+\.py)::(\w+)`", (folder / "README.md").read_text())
+    return {((ROOT if "/" in path else folder) / path, name) for path, name in found}
 
 
 def names_in(path: Path) -> set[str]:
@@ -20,9 +21,11 @@ def names_in(path: Path) -> set[str]:
     return {node.name for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
 
 
-def test_every_test_that_the_page_names_exists() -> None:
-    assert len(named()) > 30
-    missing = [f"{path.relative_to(ROOT)}::{name}" for path, name in sorted(named()) if name not in names_in(path)]
+@pytest.mark.parametrize("folder", [FOLDER, ROOT / "tests" / "unit" / "checkpoint"], ids=lambda folder: folder.name)
+def test_every_test_that_the_page_names_exists(folder: Path) -> None:
+    there = named(folder)
+    assert len(there) > 30
+    missing = [f"{path.relative_to(ROOT)}::{name}" for path, name in sorted(there) if name not in names_in(path)]
     assert not missing
 
 

@@ -109,3 +109,4 @@ def test_show_counts_what_the_manifest_lists(shardrel: Command) -> None:
     assert (shown["tensors"], shown["state"]) == (8, ["model", "optimizer", "scheduler"])
     assert shown["bytes"] > 700 * 401 * 4
     assert 1 < shown["objects"] <= shown["regions"]
+    assert (shown["copies"], shown["owners"]) == (0, {})
