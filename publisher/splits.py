@@ -1,4 +1,4 @@
-"""Totals of a release by split."""
+"""Totals of a snapshot or a release by split. Source: schemas/SPEC.md#snapshot"""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from shardrel.canonical.json import MAX_INTEGER
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records.snapshot import SplitTotals
 
@@ -23,8 +24,14 @@ class SplitCounter:
         """Count the records of a batch.
 
         Raises:
-            InvalidInputError: ``input.invalid``: more than 10,000 splits, so the column is none of splits.
+            InvalidInputError: ``input.invalid``: more than 10,000 splits, so the column is none of splits;
+                ``input.token-count``: more tokens than a record can tell.
         """
+        # Beyond 2^53 a float is not exact, and never below it.
+        if self.tokens + int(tokens.sum(dtype=np.float64)) > MAX_INTEGER:
+            raise InvalidInputError(
+                ErrorCode.INPUT_TOKENS, "the records have more than 2^53-1 tokens together: is it the right column?"
+            )
         encoded = splits if pa.types.is_dictionary(splits.type) else splits.dictionary_encode()
         names = encoded.dictionary.to_pylist()
         numbers = encoded.indices.to_numpy()

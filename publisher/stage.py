@@ -101,7 +101,7 @@ def stage(batches: Iterable[Prepared], folder: Path, memory_bytes: int, expected
         expected: About how many records will come; room is made for them at once.
 
     Raises:
-        InvalidInputError: ``input.invalid``: more than 10,000 splits.
+        InvalidInputError: As ``SplitCounter.add``.
     """
     pieces = Pieces(folder, memory_bytes)
     facts = _Facts(expected)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as at
 
+from shardrel.canonical.json import MAX_INTEGER
 from shardrel.errors import ErrorCode, InvalidInputError
 
 MAX_ID_BYTES = 1024
@@ -85,16 +86,18 @@ def tokens_of(array: Any, column: str) -> npt.NDArray[np.int64]:
     """Tokens of each record.
 
     Raises:
-        FieldError: ``input.token-count``: null, or a negative integer.
+        FieldError: ``input.token-count``: null, negative, or beyond 2^53−1.
     """
     array = _decoded(array)
     _refuse(array.is_null(), ErrorCode.INPUT_TOKENS, "it is null", column)
     counts = pc.list_value_length(array) if _is_list(array.type) else array
     if at.is_uint64(counts.type):
-        _refuse(pc.greater(counts, pa.scalar(2**53, pa.uint64())), ErrorCode.INPUT_TOKENS, "it is too large", column)
+        _refuse(
+            pc.greater(counts, pa.scalar(MAX_INTEGER, pa.uint64())), ErrorCode.INPUT_TOKENS, "it is too large", column
+        )
     counts = counts.cast(pa.int64())
     _refuse(pc.less(counts, 0), ErrorCode.INPUT_TOKENS, "it is negative", column)
-    _refuse(pc.greater(counts, 2**53), ErrorCode.INPUT_TOKENS, "it is too large", column)
+    _refuse(pc.greater(counts, MAX_INTEGER), ErrorCode.INPUT_TOKENS, "it is too large", column)
     out: npt.NDArray[np.int64] = counts.to_numpy(zero_copy_only=False).astype(np.int64)
     return out
 

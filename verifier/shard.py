@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from shardrel.canonical.json import MAX_INTEGER
 from shardrel.canonical.sha import Bytes32
 from shardrel.digest import raw_digest
 from shardrel.errors import ErrorCode, InvalidInputError
@@ -45,6 +46,7 @@ MAX_STORED = 2 << 30
 MAX_LOGICAL = 4 << 30
 MAX_RECORDS = 1 << 24
 MAX_IDS = 1 << 30
+_INT64 = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +171,7 @@ def _take(scan: Scan, shard: Shard, seen: _Seen, batch: pa.RecordBatch) -> None:
     if seen.logical_bytes > shard.logical_bytes + SLACK_BYTES:
         raise FlawError(ErrorCode.PARQUET_EXPANSION, "the records have more bytes than declared")
     seen.spots += _hits(scan, shard, seen.rows, batch, (ids, context, content))
-    _count(scan, seen, context[2], payload)
+    _count(scan, shard, seen, context[2], payload)
     seen.leaves.append(tuples.tuple_leaves(ids, context, content, raw_digest(scan.release.record_schema)))
     seen.ids.append(ids)
     seen.context.append(context)
@@ -222,8 +224,11 @@ def _hits(scan: Scan, shard: Shard, first: int, batch: pa.RecordBatch, members: 
             yield Spot(code=code, subject=shard.id, count=len(places), row=first + at, sample_id=ids[at].as_py())
 
 
-def _count(scan: Scan, seen: _Seen, split: Any, payload: pa.RecordBatch) -> None:
-    tokens = _tokens(scan.release.token_column, payload)
+def _count(scan: Scan, shard: Shard, seen: _Seen, split: Any, payload: pa.RecordBatch) -> None:
+    tokens, wrong = _tokens(scan.release.token_column, payload)
+    if wrong:
+        detail = f"tokens that are null, negative or more than {MAX_INTEGER}"
+        seen.spots.append(Spot(code=ErrorCode.TOKEN_COUNT, subject=shard.id, count=wrong, detail=detail))
     names = joined_context([split if pt.is_dictionary(split.type) else split.dictionary_encode()])
     places = tuples.codes(names)
     records = np.bincount(places, minlength=len(names.dictionary))
@@ -231,13 +236,20 @@ def _count(scan: Scan, seen: _Seen, split: Any, payload: pa.RecordBatch) -> None
         here = tokens[places == code] if len(names.dictionary) > 1 else tokens
         count, total = seen.splits.get(name, (0, 0))
         if records[code]:
-            seen.splits[name] = (count + int(records[code]), total + int(here.sum()))
-    seen.tokens += int(tokens.sum())
+            seen.splits[name] = (count + int(records[code]), total + _sum(here))
+    seen.tokens += _sum(tokens)
 
 
-def _tokens(column: str | None, payload: pa.RecordBatch) -> Any:
+def _sum(tokens: Any) -> int:
+    """In whole numbers; what might wrap around is added one by one."""
+    top = int(tokens.max()) if len(tokens) else 0
+    return sum(tokens.tolist()) if top * len(tokens) > _INT64 else int(tokens.sum())
+
+
+def _tokens(column: str | None, payload: pa.RecordBatch) -> tuple[Any, int]:
+    """Tokens of each record, 0 for those that are no number of tokens; and how many these are."""
     if column is None:
-        return np.zeros(payload.num_rows, np.int64)
+        return np.zeros(payload.num_rows, np.int64), 0
     if column not in payload.schema.names:
         raise FlawError(ErrorCode.RECORD_SCHEMA, "the token column is not among the columns")
     values = payload.column(column)
@@ -245,7 +257,10 @@ def _tokens(column: str | None, payload: pa.RecordBatch) -> Any:
         values = pc.list_value_length(values)
     elif not pt.is_integer(values.type):
         raise FlawError(ErrorCode.RECORD_SCHEMA, "the token column holds neither lists nor integers")
-    return pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    # Where 64 unsigned bits wrap around they are negative, and so is what stands for a null.
+    tokens = pc.fill_null(values.cast(pa.int64(), safe=False), -1).to_numpy(zero_copy_only=False)
+    wrong = (tokens < 0) | (tokens > MAX_INTEGER)
+    return np.where(wrong, 0, tokens), int(np.count_nonzero(wrong))
 
 
 def _finished(scan: Scan, shard: Shard, seen: _Seen) -> Examined:

@@ -1,6 +1,7 @@
 """Totals and borders that snapshot and member index declare: releases that nothing else gives away."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
+from publisher.options import PublishOptions
 from shardrel.drills.forge import parquet_bytes
 from shardrel.errors import ErrorCode
 from shardrel.gate.call import Call
@@ -15,9 +17,10 @@ from shardrel.gate.fence import advance
 from shardrel.records.descriptor import PARQUET
 from shardrel.records.fence import TombstoneEntry
 from shardrel.records.report import Finding
-from shardrel.records.snapshot import MemberIndex, Part, Snapshot, SplitTotals
+from shardrel.records.snapshot import Columns, MemberIndex, Part, Snapshot, SplitTotals
+from shardrel.store.memory import MemoryStore
 from shardrel.store.objects import get_by_digest, get_record, put, put_record, unversioned
-from tests.support.publishing import NOW
+from tests.support.publishing import NOW, Publishing, write_source
 from tests.support.release_builder import Built, a_release, codes
 
 
@@ -60,6 +63,34 @@ def moved(snapshot: Snapshot, records: int, tokens: int) -> dict[str, Any]:
     more = splits["test"]
     splits["test"] = SplitTotals(records=more.records + records, tokens=more.tokens + tokens)
     return {"splits": splits}
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "wrong", "seen"),
+    [
+        ([-1, None, 2**53, 3], pa.int64(), 3, 3),
+        ([2**64 - 1, 2**63, None, 3], pa.uint64(), 3, 3),
+        ([[1], None, [], [2, 3]], pa.list_(pa.uint8()), 1, 3),
+        # Their sum is 3 in 64 bits.
+        ([2**53 - 1] * 2048 + [2051], pa.int64(), 0, (2**53 - 1) * 2048 + 2051),
+    ],
+    ids=["signed", "unsigned", "lists", "a sum beyond 64 bits"],
+)
+def test_what_is_no_number_of_tokens(values: list[Any], kind: Any, wrong: int, seen: int, tmp_path: Path) -> None:
+    made = Publishing(store=MemoryStore())
+    made.init()
+    table = pa.table({"id": [f"{at:05d}" for at in range(len(values))], "n": pa.array(values, kind)})
+    source = write_source(tmp_path / "a.arrow", table)
+    columns = Columns(id="id", source=None, version=None, split=None)
+    snapshot = made.snapshot(source, columns=columns, token_column=None)
+    built = Built(made, made.publish(snapshot, source, options=PublishOptions(shards=1)).root)
+    # What an honest publisher refuses to declare as tokens.
+    resnapshot(built, token_column="n")
+    built.release = replace(built.release, token_column="n")
+
+    found = [finding for finding in built.report().findings if finding.code == ErrorCode.TOKEN_COUNT]
+    assert sum(one.count for one in found) == wrong + 1
+    assert f"{seen} seen, 0 declared" in {one.detail for one in found}
 
 
 @pytest.mark.parametrize(

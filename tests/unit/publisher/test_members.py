@@ -114,6 +114,8 @@ def test_tokens_are_the_length_of_a_list_or_an_integer(tmp_path: Path, tokens: A
         (pa.array([1, None, 3]), mapping(tokens="v"), ErrorCode.INPUT_TOKENS),
         (pa.array([1, -1, 3]), mapping(tokens="v"), ErrorCode.INPUT_TOKENS),
         (pa.array([1, 2**64 - 1, 3], pa.uint64()), mapping(tokens="v"), ErrorCode.INPUT_TOKENS),
+        (pa.array([1, 2**53, 3], pa.uint64()), mapping(tokens="v"), ErrorCode.INPUT_TOKENS),
+        (pa.array([1, 2**53, 3], pa.int64()), mapping(tokens="v"), ErrorCode.INPUT_TOKENS),
         (pa.array([[1], None, []]), mapping(tokens="v"), ErrorCode.INPUT_TOKENS),
     ],
 )

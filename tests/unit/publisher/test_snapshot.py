@@ -319,3 +319,14 @@ def test_splits_are_counted_and_too_many_of_them_refused() -> None:
     with pytest.raises(InvalidInputError) as refusal:
         counter.add(names, pa.array([0] * MAX_SPLITS).to_numpy())
     assert refusal.value.code == ErrorCode.INPUT_INVALID
+
+
+@pytest.mark.parametrize("more", [[1], [2**53 - 1] * 2048], ids=["one more", "more than 64 bits hold"])
+def test_tokens_that_no_record_can_tell_are_refused(more: list[int]) -> None:
+    counter = SplitCounter()
+    counter.add(pa.array(["train"] * 2), pa.array([2**53 - 2, 1]).to_numpy())
+
+    with pytest.raises(InvalidInputError) as refusal:
+        counter.add(pa.array(["train"] * len(more)), pa.array(more).to_numpy())
+    assert refusal.value.code == ErrorCode.INPUT_TOKENS
+    assert counter.tokens == 2**53 - 1
