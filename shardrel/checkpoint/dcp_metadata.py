@@ -18,18 +18,21 @@ _TENSOR = Name(_MODULE, "TensorStorageMetadata")
 _BYTES = Name(_MODULE, "BytesStorageMetadata")
 _CHUNK = Name(_MODULE, "ChunkStorageMetadata")
 _INDEX = Name(_MODULE, "MetadataIndex")
-_PROPERTIES = Name(_MODULE, "TensorProperties")
+# Before torch 2.3 the properties were those of sharded tensors, of the same fields.
+_OLDER = "torch.distributed._shard.sharded_tensor.metadata"
+_PROPERTIES = frozenset({Name(_MODULE, "TensorProperties"), Name(_OLDER, "TensorProperties")})
 _PLACE = Name("torch.distributed.checkpoint.filesystem", "_StorageInfo")
 _SIZE = Name("torch", "Size")
 
 # What says nothing that is needed: layout and memory format are of the tensors that were saved.
 _PASSED_OVER = (
     Name(_MODULE, "_MEM_FORMAT_ENCODING"),
+    Name(_OLDER, "MEM_FORMAT_ENCODING"),
     Name(_MODULE, "StorageMeta"),
     Name("torch.serialization", "_get_layout"),
     *(Name(module, f"{system}Path") for module in ("pathlib", "pathlib._local") for system in ("Posix", "Windows")),
 )
-NAMES = frozenset({_METADATA, _TENSOR, _BYTES, _CHUNK, _INDEX, _PROPERTIES, _PLACE, _SIZE, *_PASSED_OVER, *DTYPES})
+NAMES = frozenset({_METADATA, _TENSOR, _BYTES, _CHUNK, _INDEX, *_PROPERTIES, _PLACE, _SIZE, *_PASSED_OVER, *DTYPES})
 """Everything that a ``.metadata`` may name; nothing of it is imported."""
 
 _MAX_SIZE = 2**53
@@ -123,7 +126,7 @@ def _tensor(name: str, said: Mapping[str, Any], stored: _Stored) -> Tensor:
 
 
 def _properties(made: Made) -> tuple[Any, ...]:
-    if made.of != _PROPERTIES or not isinstance(made.state, tuple):
+    if made.of not in _PROPERTIES or not isinstance(made.state, tuple):
         raise ValueError("properties")
     return made.state
 

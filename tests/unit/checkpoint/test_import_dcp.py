@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch.distributed._shard.sharded_tensor.metadata import TensorProperties as ShardedTensorProperties
 from torch.distributed.checkpoint import HuggingFaceStorageWriter
 from torch.distributed.checkpoint.state_dict_saver import save as dcp_save
 
@@ -224,6 +225,17 @@ def test_metadata_that_contradicts_itself_or_the_files_is_refused(tmp_path: Path
     assert edited(folder, lambda m: place(m, relative_path="__7_0.distcp")) == ErrorCode.INPUT_NO_SUCH_FILE
     assert edited(folder, lambda m: place(m, transform_descriptors=["zstd"])) == ErrorCode.CHECKPOINT_STATE_TYPE
     assert edited(folder, lambda m: setattr(m, "planner_data", {"w": ("n", "x")})) == ErrorCode.CHECKPOINT_STATE_TYPE
+
+
+def test_metadata_of_older_versions_is_read(store: MemoryStore, tmp_path: Path) -> None:
+    folder = saved(tmp_path / "dcp", {"w": torch.arange(3.0)})
+    metadata = pickle.loads((folder / METADATA).read_bytes())
+    metadata.state_dict_metadata["w"].properties = ShardedTensorProperties(dtype=torch.float32)
+    for field in ("storage_meta", "version"):
+        del metadata.__dict__[field]
+    (folder / METADATA).write_bytes(pickle.dumps(metadata, 2))
+    import_dcp(target(store), folder, Wanted())
+    assert torch.equal(restored_of(store).state["w"], torch.arange(3.0))
 
 
 def test_every_truncation_of_the_metadata_is_refused(tmp_path: Path) -> None:
