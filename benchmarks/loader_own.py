@@ -1,8 +1,9 @@
 """Our loader and bare memory-mapped Arrow, in the same permuted order and output shape; a process a measurement.
 
-python -m benchmarks.loader_own FOLDER KIND ours|bare rows|batch BATCH SECONDS [warm|cold]
+python -m benchmarks.loader_own FOLDER KIND ours|bare rows|batch BATCH SECONDS [warm|cold|s3]
 """
 
+import contextlib
 import json
 import sys
 import tempfile
@@ -28,20 +29,22 @@ from shardrel.records.release import Release
 from shardrel.records.schema import RecordSchema
 from shardrel.store.local import LocalStore
 from shardrel.store.objects import get, get_by_digest, get_record
+from shardrel.store.open import open_store
+from shardrel.store.port import Store
 
 SEED = 1
 BLOCK_SHARDS = 8
 
 
 class Published:
-    """A release in a local store below a folder."""
+    """A release in a store below a folder, or in a bucket."""
 
-    def __init__(self, folder: Path, kind: str) -> None:
+    def __init__(self, folder: Path, kind: str, *, s3: bool = False) -> None:
         self.folder = folder
         self.column = COLUMN[kind]
         self.shape = SHAPE[kind]
-        self.root = (folder / "root").read_text()
-        self.store = LocalStore(folder / "store")
+        self.root = (folder / ("root-s3" if s3 else "root")).read_text()
+        self.store: Store = open_store((folder / "url-s3").read_text()) if s3 else LocalStore(folder / "store")
         self.decoded = DecodedCache(ShardCache(folder / "cache", self.store))
         self.release = decode(get_by_digest(self.store, self.root), Release)
         self.schema = get_record(self.store, self.release.objects.record_schema, RecordSchema)
@@ -63,7 +66,7 @@ class Published:
 
 def ours(data: Published, shape: str, batch: int, cold: bool) -> Iterator[int]:
     """Rows of one epoch through the loader, with every check that it does."""
-    with tempfile.TemporaryDirectory() as fresh:
+    with tempfile.TemporaryDirectory() if cold else contextlib.nullcontext("") as fresh:
         cache = DecodedCache(ShardCache(Path(fresh), data.store)) if cold else data.decoded
         entries = [ShardEntry(shard=shard, schema=data.schema) for shard in data.release.shards]
         reader = ShardReader(cache, entries, data.fields(), None, keep=open_shards(data.order))
@@ -135,12 +138,12 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     folder, kind, side, shape = Path(sys.argv[1]), *sys.argv[2:5]
     size, seconds, state = int(sys.argv[5]), float(sys.argv[6]), (*sys.argv[7:], "warm")[0]
-    data = Published(folder, kind)
+    data = Published(folder, kind, s3=state == "s3")
 
     def epoch() -> Iterator[int]:
-        return ours(data, shape, size, state == "cold") if side == "ours" else bare(data, shape, size)
+        return ours(data, shape, size, state != "warm") if side == "ours" else bare(data, shape, size)
 
-    if state == "cold":
+    if state != "warm":
         print(json.dumps(measured(epoch(), seconds, from_first=False)))
     else:
         # One epoch to warm up, in which the process checks every shard; then epochs that open every shard anew.

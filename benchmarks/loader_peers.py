@@ -1,15 +1,17 @@
 """Other loaders on the same data, each in its own format; runs in an environment of its own, without shardrel.
 
     python -m benchmarks.loader_peers make FOLDER KIND
-    python -m benchmarks.loader_peers read FOLDER KIND SETTING SECONDS warm|cold
+    python -m benchmarks.loader_peers read FOLDER KIND SETTING SECONDS warm|cold|s3
 
 ``make`` writes ``FOLDER/<peer>`` from ``FOLDER/source.arrow``; ``read`` prints one JSON object. Every setting shuffles and
-ends in a torch tensor a row, or a batch of them.
+ends in a torch tensor a row, or a batch of them. Cold is one epoch into an empty cache, from the folder or from the
+bucket that the environment names (``SHARDREL_BENCH_BUCKET``, with what boto3 reads).
 """
 
 import importlib.machinery
 import itertools
 import json
+import os
 import resource
 import shutil
 import sys
@@ -84,21 +86,49 @@ def make_huggingface(folder: Path, kind: str) -> None:
         Dataset(table).save_to_disk(str(folder / "huggingface"))
 
 
-def mosaic(folder: Path, kind: str, cold: bool, check: str | None, workers: int) -> Rows:
+def remote(folder: Path, peer: str, state: str) -> str:
+    """Where a peer's data is."""
+    return f"s3://{bucket()}/{peer}" if state == "s3" else str(folder / peer)
+
+
+def bucket() -> str:
+    """Bucket and prefix of everybody's data."""
+    return os.environ["SHARDREL_BENCH_BUCKET"]
+
+
+def signed(peer: str, names: list[str]) -> list[str]:
+    """Addresses of objects for plain HTTP."""
+    import boto3
+
+    name, _, prefix = bucket().partition("/")
+    client = boto3.client("s3")
+    return [
+        client.generate_presigned_url("get_object", Params={"Bucket": name, "Key": f"{prefix}/{peer}/{one}"})
+        for one in names
+    ]
+
+
+def mosaic(folder: Path, kind: str, state: str, check: str | None, workers: int) -> Rows:
     with tempfile.TemporaryDirectory() as fresh:
-        places = {"remote": str(folder / "mosaic"), "local": fresh} if cold else {"local": str(folder / "mosaic")}
+        places = {"local": str(folder / "mosaic")}
+        if state != "warm":
+            places = {"remote": remote(folder, "mosaic", state), "local": fresh}
         data = _streaming().StreamingDataset(
             **places, shuffle=True, shuffle_algo="py1e", batch_size=BATCH, validate_hash=check
         )
         yield from _loaded(data, workers, lambda row: torch.from_numpy(row["x"]))
 
 
-def webdataset(folder: Path, kind: str, cold: bool, workers: int) -> Rows:
+def webdataset(folder: Path, kind: str, state: str, workers: int) -> Rows:
     import webdataset as wds
 
-    files = sorted(str(path) for path in (folder / "webdataset").iterdir())
+    paths = sorted((folder / "webdataset").iterdir())
+    files = [str(path) for path in paths]
+    if state == "s3":
+        files = [f"pipe:curl -s -f '{url}'" for url in signed("webdataset", [path.name for path in paths])]
     with tempfile.TemporaryDirectory() as fresh:
-        data = wds.WebDataset(files, shardshuffle=len(files), cache_dir=fresh if cold else None, empty_check=False)
+        cache = fresh if state == "cold" else None  # from S3 it is faster without one
+        data = wds.WebDataset(files, shardshuffle=len(files), cache_dir=cache, empty_check=False)
         data = data.shuffle(1000).to_tuple("bin")
 
         def tensor(row: tuple[bytes]) -> torch.Tensor:
@@ -109,21 +139,29 @@ def webdataset(folder: Path, kind: str, cold: bool, workers: int) -> Rows:
         yield from _loaded(data, workers, tensor)
 
 
-def litdata(folder: Path, kind: str, cold: bool, workers: int) -> Rows:
+def litdata(folder: Path, kind: str, state: str, workers: int) -> Rows:
     from litdata import StreamingDataset
+    from litdata.streaming.resolver import Dir
 
     with tempfile.TemporaryDirectory() as fresh:
-        if cold:
+        place: Any = str(folder / "litdata")
+        if state == "cold":  # it has no remote that is a folder
             shutil.copytree(folder / "litdata", Path(fresh) / "remote")
-        data = StreamingDataset(str(Path(fresh) / "remote" if cold else folder / "litdata"), shuffle=True)
+            place = str(Path(fresh) / "remote")
+        elif state == "s3":
+            place = Dir(path=fresh, url=remote(folder, "litdata", state))
+        data = StreamingDataset(place, shuffle=True)
         yield from _loaded(data, workers, lambda row: row["x"])
 
 
-def huggingface(folder: Path, kind: str, cold: bool, form: str) -> Rows:
+def huggingface(folder: Path, kind: str, state: str, form: str) -> Rows:
     from datasets import Dataset
 
     with tempfile.TemporaryDirectory() as fresh:
-        if cold:
+        if state == "s3":
+            (url,) = signed("parquet", ["data.parquet"])
+            data = Dataset.from_parquet(url, cache_dir=fresh)
+        elif state == "cold":
             data = Dataset.from_parquet(str(folder / "parquet/data.parquet"), cache_dir=fresh)
         else:
             data = Dataset.load_from_disk(str(folder / "huggingface"))
@@ -133,6 +171,7 @@ def huggingface(folder: Path, kind: str, cold: bool, form: str) -> Rows:
             for row in data.with_format("torch"):
                 assert isinstance(row[column], torch.Tensor)
                 yield 1
+            return
         for batch in data.with_format("arrow" if form == "by_hand" else form).iter(256 if form == "by_hand" else BATCH):
             yield _by_hand(batch[column], kind) if form == "by_hand" else _as_tensors(batch[column])
 
@@ -192,7 +231,7 @@ MAKERS = {
     "huggingface": make_huggingface,
 }
 
-SETTINGS: dict[str, Callable[[Path, str, bool], Rows]] = {
+SETTINGS: dict[str, Callable[[Path, str, str], Rows]] = {
     "mosaic": lambda f, k, c: mosaic(f, k, c, None, 0),
     "mosaic.sha256": lambda f, k, c: mosaic(f, k, c, "sha256", 0),
     "mosaic.2workers": lambda f, k, c: mosaic(f, k, c, None, 2),
@@ -240,8 +279,4 @@ if __name__ == "__main__":
             maker(where, what)
     else:
         setting, limit, state = sys.argv[4:7]
-        print(
-            json.dumps(
-                measured(SETTINGS[setting](where, what, state == "cold"), float(limit), from_first=state == "warm")
-            )
-        )
+        print(json.dumps(measured(SETTINGS[setting](where, what, state), float(limit), from_first=state == "warm")))

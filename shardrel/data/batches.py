@@ -91,8 +91,7 @@ class StepBatch:
         Raises:
             InvalidInputError: ``input.column-type``.
         """
-        views = self.taken.views(name, self.first, self.first + self.size)
-        return [torch.from_numpy(view) for view in views]
+        return self.taken.views(name, self.first, self.first + self.size, torch.from_numpy)
 
     def _column(self, name: str) -> Column:
         return self.taken.column(name, self.first, self.first + self.size)

@@ -1,8 +1,9 @@
 """Rows taken from several shards at once, as one piece of memory a column. Source: schemas/SPEC.md#decoded-columns."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from shardrel.errors import ErrorCode, InvalidInputError
 
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
+V = TypeVar("V")
 
 # A view holds up to twelve bytes itself, and counts into its buffer with 31 bits.
 _INLINE = 12
@@ -157,13 +159,15 @@ class RowViews:
         columns: The column in each of the shards.
         slots: Which of them each row is in.
         rows: Its number there.
+        flat: Make each row of a fixed form one-dimensional.
 
     Raises:
         InvalidInputError: ``input.column-type``: rows that are no numbers.
     """
 
-    def __init__(self, columns: Sequence[StoredColumn], slots: Ints, rows: Ints) -> None:
-        self._flat = [_numbers_of(column) for column in columns]
+    def __init__(self, columns: Sequence[StoredColumn], slots: Ints, rows: Ints, *, flat: bool = False) -> None:
+        self._flat = [_numbers_of(column, flat=flat) for column in columns]
+        self._plain = any(one.ndim == 1 for one in self._flat)  # an index alone would give numbers and no arrays
         self._slots = slots.tolist()
         self._first = rows.tolist()
         self._last: list[int] | None = None
@@ -175,35 +179,40 @@ class RowViews:
             width = columns[0].form.width
             self._first, self._last = (first // width).tolist(), ((first + length) // width).tolist()
 
-    def between(self, low: int, high: int) -> list[npt.NDArray[Any]]:
-        """Rows low … high−1: of a row's shape, or (elements, …)."""
+    def between(self, low: int, high: int, made: Callable[[npt.NDArray[Any]], V]) -> list[V]:
+        """What ``made`` makes of rows low … high−1, which are of a row's shape, or (elements, …)."""
         flat, slots, first = self._flat, self._slots[low:high], self._first[low:high]
-        if self._last is None:
-            return [flat[slot][row, ...] for slot, row in zip(slots, first, strict=True)]
-        return [flat[slot][a:b] for slot, a, b in zip(slots, first, self._last[low:high], strict=True)]
+        if self._last is not None:
+            return [made(flat[slot][a:b]) for slot, a, b in zip(slots, first, self._last[low:high], strict=True)]
+        if self._plain:
+            return [made(flat[slot][row, ...]) for slot, row in zip(slots, first, strict=True)]
+        return [made(flat[slot][row]) for slot, row in zip(slots, first, strict=True)]
 
 
-def _numbers_of(column: StoredColumn) -> npt.NDArray[Any]:
+def _numbers_of(column: StoredColumn, *, flat: bool) -> npt.NDArray[Any]:
     if column.data is None:
         raise InvalidInputError(ErrorCode.INPUT_COLUMN_TYPE, "only rows of numbers, strings and binaries have views")
-    return column.data.view(column.form.dtype).reshape(-1, *column.form.shape)
+    shape = (math.prod(column.form.shape),) if flat else column.form.shape
+    return column.data.view(column.form.dtype).reshape(-1, *shape)
 
 
 def pick(columns: Sequence[StoredColumn], slots: Ints, rows: Ints) -> Column:
     """Row ``rows[i]`` of column ``slots[i]``, copied one by one: for few rows of many bytes."""
     form = columns[0].form
-    pairs = list(zip(slots.tolist(), rows.tolist(), strict=True))
     valid = None
     if any(column.valid is not None for column in columns):
-        valid = np.array([columns[s].valid is None or columns[s].valid[r] for s, r in pairs], np.bool_)
-    views = RowViews(columns, slots, rows).between(0, len(pairs))
-    ends = None
-    if form.kind == "ragged":
-        ends = np.cumsum([0, *map(len, views)])
-        values = np.concatenate(views) if views else np.empty((0, *form.shape), form.dtype)
-    else:
-        values = np.stack(views) if views else np.empty((0, *form.shape), form.dtype)
-    return Column(form=form, rows=len(pairs), values=values, ends=ends, valid=valid, array=None)
+        pairs = zip(slots.tolist(), rows.tolist(), strict=True)
+        valid = np.array([(of := columns[slot].valid) is None or of[row] for slot, row in pairs], np.bool_)
+    views = RowViews(columns, slots, rows, flat=form.kind == "fixed").between(0, len(rows), _itself)
+    ends = np.cumsum([0, *map(len, views)]) if form.kind == "ragged" else None
+    # One-dimensional arrays are put together at half the price of a stack.
+    values = np.concatenate(views) if views else np.empty(0, form.dtype)
+    shaped = values.reshape(len(rows) if ends is None else int(ends[-1]), *form.shape)
+    return Column(form=form, rows=len(rows), values=shaped, ends=ends, valid=valid, array=None)
+
+
+def _itself(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return view
 
 
 def _column(form: Form, rows: int, data: Bytes, ends: Ints | None, valid: npt.NDArray[np.bool_] | None) -> Column:

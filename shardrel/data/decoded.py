@@ -3,6 +3,7 @@
 Source: schemas/SPEC.md#host-cache, #decoded-columns
 """
 
+import functools
 import io
 import mmap
 import os
@@ -148,8 +149,13 @@ class DecodedCache:
 
 def entry_name(shard: Shard, fields: Sequence[Field], split: str | None) -> str:
     """64 hex digits that stand for what is in a decoded file: shard, columns, split and layout."""
-    what = json.encode([list(fields), split])
+    what = _told(tuple(fields), split)
     return domain_hash(Domain.ID, lp(_MAGIC), u64(VERSION), raw_digest(shard.digest), lp(what)).hex()
+
+
+@functools.lru_cache(maxsize=16)
+def _told(fields: tuple[Field, ...], split: str | None) -> bytes:
+    return json.encode([list(fields), split])
 
 
 def decode_shard(data: bytes, entry: ShardEntry, fields: tuple[Field, ...], split: str | None) -> Any:

@@ -177,7 +177,7 @@ def _batch(
 ) -> PackedBatch:
     low, high = rank_part(plan.rows, seat.rank, seat.world_size)
     mine = np.flatnonzero((packing.row >= low) & (packing.row < high))
-    views = reader.take(samples[mine]).views(plan.column, 0, len(mine)) if len(mine) else []
+    views = reader.take(samples[mine]).views(plan.column, 0, len(mine), np.asarray) if len(mine) else []
     dtype = views[0].dtype if views else np.dtype(np.int64)
     shape = (high - low, plan.length)
     values = np.full(shape, plan.pad, dtype)

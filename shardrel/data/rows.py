@@ -3,8 +3,9 @@
 Source: schemas/SPEC.md#decoded-columns
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,8 @@ from shardrel.data.decoded import DecodedShard
 from shardrel.data.forms import form_of, stored_type
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records.schema import Field
+
+V = TypeVar("V")
 
 WIDE = 4096
 """Bytes from which on a row costs more than a call: such rows are copied when their batch is asked for."""
@@ -32,8 +35,8 @@ class Rows(Protocol):
         """One column of samples low … high−1."""
         ...
 
-    def views(self, name: str, low: int, high: int) -> list[npt.NDArray[Any]]:
-        """The numbers of each of those samples."""
+    def views(self, name: str, low: int, high: int, made: Callable[[npt.NDArray[Any]], V]) -> list[V]:
+        """What ``made`` makes of the numbers of each of those samples."""
         ...
 
 
@@ -48,14 +51,14 @@ class HeldRows:
         """One column of samples low … high−1."""
         return self._columns[name].slice(low, high)
 
-    def views(self, name: str, low: int, high: int) -> list[npt.NDArray[Any]]:
-        """The numbers of each of those samples."""
+    def views(self, name: str, low: int, high: int, made: Callable[[npt.NDArray[Any]], V]) -> list[V]:
+        """What ``made`` makes of the numbers of each of those samples."""
         column = self.column(name, low, high)
         if column.values is None:
             return []
         if column.ends is None:
-            return [column.values[row, ...] for row in range(column.rows)]
-        return [column.values[a:b] for a, b in zip(column.ends[:-1], column.ends[1:], strict=True)]
+            return [made(column.values[row, ...]) for row in range(column.rows)]
+        return [made(column.values[a:b]) for a, b in itertools.pairwise(column.ends.tolist())]
 
 
 class GatheredRows:
@@ -88,11 +91,11 @@ class GatheredRows:
             self._gathered[name] = gather(parts, len(self._rows))
         return self._gathered[name].slice(low, high)
 
-    def views(self, name: str, low: int, high: int) -> list[npt.NDArray[Any]]:
-        """The numbers of each of those samples, in the mapped files themselves."""
+    def views(self, name: str, low: int, high: int, made: Callable[[npt.NDArray[Any]], V]) -> list[V]:
+        """What ``made`` makes of the numbers of each of those samples, in the mapped files themselves."""
         if name not in self._views:
             self._views[name] = RowViews(self._stored(self.names.index(name)), self._slots, self._rows)
-        return self._views[name].between(low, high)
+        return self._views[name].between(low, high, made)
 
     def lengths(self, name: str) -> Ints:
         """Elements of every sample's list; nothing is gathered.

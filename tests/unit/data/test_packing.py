@@ -64,7 +64,7 @@ def texts(world: TrainingWorld, order: SampleOrder, tmp_path_factory: pytest.Tem
     """The texts of one epoch in their order."""
     reader = a_reader(world, tmp_path_factory.mktemp("cache"))
     samples = samples_of(order, BatchSpan(epoch=0, start=0, count=order.epoch_samples))
-    found = [view.tobytes() for view in reader.take(samples).views("text", 0, len(samples))]
+    found = [view.tobytes() for view in reader.take(samples).views("text", 0, len(samples), np.asarray)]
     reader.close()
     return found
 
