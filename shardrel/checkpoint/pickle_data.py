@@ -13,7 +13,7 @@ from typing import Any
 
 from shardrel.errors import ErrorCode, InvalidInputError
 
-MAX_OPERATIONS = 8_000_000
+MAX_OPERATIONS = 12_000_000
 MAX_STACK = 100_000
 MAX_OPEN = 1_000
 """What torch writes for the largest checkpoint that a manifest can hold stays below; memory grows with operations."""
