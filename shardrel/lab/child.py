@@ -1,9 +1,11 @@
 """An isolated process of a drill: one task on stdin, answers on stdout. Source: schemas/SPEC.md#crash-lab.
 
-python -m shardrel.lab.child
+python -m shardrel.lab.child [SECONDS]: where it is not done by then, it says where it is, and ends.
 """
 
+import faulthandler
 import sys
+from functools import partial
 from pathlib import Path
 
 from shardrel.canonical import json
@@ -20,6 +22,7 @@ from shardrel.lab import handoff
 from shardrel.lab.barrier import Event
 from shardrel.lab.evaluation import evaluate, read_split
 from shardrel.lab.evidence import Choice
+from shardrel.lab.leader import lead
 from shardrel.lab.model import Training, state_root
 from shardrel.lab.retained import read_state, retained
 from shardrel.lab.stores import open_at
@@ -28,6 +31,7 @@ from shardrel.lab.tasks import (
     Committed,
     Evaluate,
     Evaluated,
+    Group,
     Happened,
     Place,
     Publish,
@@ -53,7 +57,7 @@ RUNNER = keyring.ADMIN
 TRAIN = "train"
 
 
-def train(task: Train) -> Answer:
+def train(task: Train) -> Trained:
     """One rank's whole life.
 
     Ranks: all.
@@ -191,10 +195,21 @@ def _say(answer: Answer) -> None:
     sys.stdout.buffer.flush()
 
 
+def _watch(seconds: str | None = None) -> None:
+    """A process that hangs tells where on stderr, and ends with status 1."""
+    if seconds is not None:
+        faulthandler.dump_traceback_later(float(seconds), exit=True)
+
+
 def main() -> None:
     """Do the task that stdin names."""
     task: Task = json.decode(sys.stdin.buffer.readline().rstrip(b"\n"), Task)  # type: ignore[arg-type]
+    watch = partial(_watch, *sys.argv[1:])
+    if not isinstance(task, Group):
+        watch()
     match task:
+        case Group():
+            _say(lead(task, train, watch))
         case Train():
             _say(train(task))
         case Publish():

@@ -3,13 +3,14 @@
 No wait is without an end: whoever is not done in time is killed, and its drill fails by a code.
 """
 
+import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 from shardrel.canonical import json
 from shardrel.errors import ErrorCode, FormatError, RunFailedError
 from shardrel.lab.barrier import Barrier, Event
-from shardrel.lab.tasks import Answer, Happened, Publish, Task, Train
+from shardrel.lab.tasks import Answer, Group, Grouped, Happened, Publish, Task, Train
 
 PATIENCE_S = 300.0
 """For the whole life of a process; a group of workers lives at once."""
@@ -66,7 +67,7 @@ class Processes(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IsolatedProcesses:
-    """Fresh interpreters.
+    """Fresh interpreters; the ranks of a group are forks of one.
 
     Attributes:
         environment: What they find; the caller's own.
@@ -82,21 +83,24 @@ class IsolatedProcesses:
 
     def run(self, name: str, task: Task) -> Any:
         """One process."""
-        [answer] = _answers(self._all(name, [(name, {})], task), name)
+        [answer] = _answers([self._done(name, task, {})], name)
         return answer
 
     def group(self, name: str, task: Train, world_size: int) -> list[Ended]:
-        """One process a rank, at once."""
+        """A leader, which starts one process a rank and waits for it."""
+        group = Group(name=name, train=task, world_size=world_size, logs=str(self.logs))
         with _reserved_port() as port:
-            seats = [_seat(rank, world_size, port) for rank in range(world_size)]
-            ended = self._all(name, [(f"{name}-{rank}", seat) for rank, seat in enumerate(seats)], task)
+            leader = self._done(name, group, _meeting(world_size, port))
+        if not isinstance(leader.answer, Grouped):
+            raise _failed(name, [leader])
+        ended = [Ended(status=one.status, answer=one.answer) for one in leader.answer.ranks]
         _answers(ended, name)
         return ended
 
     def kill_at(self, name: str, task: Publish, barrier: Barrier) -> tuple[list[Event], Ended]:
         """A process that waits at each event for a byte on its stdin."""
         events: list[Event] = []
-        with self._started([(name, {})], task) as [process]:
+        with self._started(name, task, {}) as process:
             while not (events and barrier.is_at(events)):
                 if events:
                     _write(process, b"+")
@@ -105,29 +109,30 @@ class IsolatedProcesses:
             status = _reaped(process)
         return events, Ended(status=status, answer=None)
 
-    def _all(self, name: str, seats: Sequence[tuple[str, Mapping[str, str]]], task: Task) -> list[Ended]:
-        with self._started(seats, task) as started:
-            return [_finish(one) for one in started]
+    def _done(self, name: str, task: Task, more: Mapping[str, str]) -> Ended:
+        with self._started(name, task, more) as process:
+            return _finish(process)
 
     @contextmanager
-    def _started(
-        self, seats: Sequence[tuple[str, Mapping[str, str]]], task: Task
-    ) -> "Iterator[list[subprocess.Popen[bytes]]]":
-        """Processes that are killed when their time is over, and are all gone afterwards, however that comes."""
-        with ExitStack() as stack:
-            started = [stack.enter_context(_gone_at_the_end(self._start(log, seat))) for log, seat in seats]
-            timer = threading.Timer(self.patience_s, _kill, [started])
-            timer.daemon = True
+    def _started(self, name: str, task: Task, more: Mapping[str, str]) -> "Iterator[subprocess.Popen[bytes]]":
+        """A process that is killed when its time is over, and gone afterwards with all that it started."""
+        process = self._start(name, more)
+        timer = threading.Timer(self.patience_s, _kill, [process])
+        timer.daemon = True
+        try:
             timer.start()
-            stack.callback(timer.cancel)
-            for one in started:
-                _write(one, json.encode(task) + b"\n")
-            yield started
+            _write(process, json.encode(task) + b"\n")
+            yield process
+        finally:
+            timer.cancel()
+            _kill(process)
+            _reaped(process)
+            _close(process)
 
-    def _start(self, log: str, seat: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    def _start(self, log: str, more: Mapping[str, str]) -> "subprocess.Popen[bytes]":
         environment = {
             **self.environment,
-            **seat,
+            **more,
             "PYTHONPATH": str(_PACKAGES),
             "OMP_NUM_THREADS": "1",
             "GLOO_SOCKET_IFNAME": "lo",
@@ -139,35 +144,26 @@ class IsolatedProcesses:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
+                start_new_session=True,
             )
 
 
-def _seat(rank: int, world_size: int, port: int) -> Mapping[str, str]:
-    return {
-        "RANK": str(rank),
-        "WORLD_SIZE": str(world_size),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
+def _meeting(world_size: int, port: int) -> Mapping[str, str]:
+    return {"WORLD_SIZE": str(world_size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
-@contextmanager
-def _gone_at_the_end(process: "subprocess.Popen[bytes]") -> "Iterator[subprocess.Popen[bytes]]":
-    try:
-        yield process
-    finally:
-        _kill([process])
-        _reaped(process)
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):  # a byte that nobody read
-                    pipe.close()
+def _close(process: "subprocess.Popen[bytes]") -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):  # a byte that nobody read
+                pipe.close()
 
 
-def _kill(processes: "Sequence[subprocess.Popen[bytes]]") -> None:
-    """Does nothing to those that were waited for."""
-    for one in processes:
-        one.kill()
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """It and what it started, which have a session of their own. Until it is waited for, nobody else has its number."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):  # what is there has ended
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _reaped(process: "subprocess.Popen[bytes]") -> int:
@@ -179,9 +175,11 @@ def _reaped(process: "subprocess.Popen[bytes]") -> int:
 
 
 def _finish(process: "subprocess.Popen[bytes]") -> Ended:
-    """Read until it ends; a timer sees to it that it does."""
-    out, _ = process.communicate()
-    return Ended(status=process.returncode, answer=_decode(out.splitlines()[-1] if out else b""))
+    """Read until it ends; a timer sees to it that it does. Who has closed its stdout has nothing more to do."""
+    assert process.stdout is not None
+    out = process.stdout.read()
+    _kill(process)
+    return Ended(status=_reaped(process), answer=_decode(out.splitlines()[-1] if out else b""))
 
 
 def _next_event(process: "subprocess.Popen[bytes]", number: int) -> Event:
@@ -196,15 +194,19 @@ def _next_event(process: "subprocess.Popen[bytes]", number: int) -> Event:
 def _answers(ended: list[Ended], name: str) -> list[Answer]:
     answers = [one.answer for one in ended if one.status == 0 and one.answer is not None]
     if len(answers) < len(ended):
-        failed = [(rank, one.status) for rank, one in enumerate(ended) if one.status != 0 or one.answer is None]
-        raise RunFailedError(
-            ErrorCode.RUN_RANK_FAILED,
-            "a process of the drill failed, or was not done in time",
-            name=name,
-            ranks=[str(rank) for rank, _ in failed],
-            statuses=[str(status) for _, status in failed],
-        )
+        raise _failed(name, ended)
     return answers
+
+
+def _failed(name: str, ended: Sequence[Ended]) -> RunFailedError:
+    failed = [(rank, one.status) for rank, one in enumerate(ended) if one.status != 0 or one.answer is None]
+    return RunFailedError(
+        ErrorCode.RUN_RANK_FAILED,
+        "a process of the drill failed, or was not done in time",
+        name=name,
+        ranks=[str(rank) for rank, _ in failed],
+        statuses=[str(status) for _, status in failed],
+    )
 
 
 def _decode(line: bytes) -> Answer | None:

@@ -51,8 +51,7 @@ def read_state(store: Store, installed: Installed) -> dict[str, Any]:
         raise NotFoundError(ErrorCode.CHECKPOINT_MISSING, "the checkpoint lacks a part of the state", name=absent[0])
     read = functools.cache(objects.read)  # neighbouring regions share an object
     tensors = {
-        entry.name: assemble(entry, lambda region: region_of(read(region.object), region))
-        for entry in manifest.tensors
+        entry.name: assemble(entry, lambda region: region_of(read(region.object), region)) for entry in manifest.tensors
     }
     return unflatten(manifest.state, tensors)
 

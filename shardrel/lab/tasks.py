@@ -44,6 +44,19 @@ class Train(Record, tag_field="task", tag="train", frozen=True, kw_only=True):
     global_batch: Positive
 
 
+class Group(Record, tag_field="task", tag="group", frozen=True, kw_only=True):
+    """As the leader of a group: start its ranks, and wait for them.
+
+    Attributes:
+        logs: Folder of what the ranks say on stderr, in files named after the group.
+    """
+
+    name: Name
+    train: Train
+    world_size: Positive
+    logs: str
+
+
 class Publication(Record, frozen=True, kw_only=True):
     """One transaction.
 
@@ -89,7 +102,7 @@ class Evaluate(Record, tag_field="task", tag="evaluate", frozen=True, kw_only=Tr
     step: Count
 
 
-Task = Train | Publish | Recover | Reshard | Evaluate
+Task = Train | Group | Publish | Recover | Reshard | Evaluate
 
 
 class Trained(Record, tag_field="answer", tag="trained", frozen=True, kw_only=True):
@@ -97,6 +110,19 @@ class Trained(Record, tag_field="answer", tag="trained", frozen=True, kw_only=Tr
 
     trace: tuple[DigestField, ...]
     step: Count
+
+
+class RankEnd(Record, frozen=True, kw_only=True):
+    """How a rank ended; null for the answer of one that failed."""
+
+    status: int
+    answer: Trained | None
+
+
+class Grouped(Record, tag_field="answer", tag="group", frozen=True, kw_only=True):
+    """All ranks of a group, each of which was waited for."""
+
+    ranks: tuple[RankEnd, ...]
 
 
 class Happened(Record, tag_field="answer", tag="event", frozen=True, kw_only=True):
@@ -124,4 +150,4 @@ class Evaluated(Record, tag_field="answer", tag="evaluated", frozen=True, kw_onl
     recovered: Evaluation
 
 
-Answer = Trained | Happened | Committed | Recovered | Evaluated
+Answer = Trained | Grouped | Happened | Committed | Recovered | Evaluated
