@@ -18,6 +18,7 @@ from shardrel.trust.strict import parse_object
 
 _MAX_LINE = 1024 * 1024
 _MAX_ID = 1024
+_UNKNOWN = "unknown field"
 
 _Value = int | str
 _Entry = TypeVar("_Entry", TombstoneEntry, BenchmarkEntry)
@@ -40,6 +41,9 @@ class _BenchmarkLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
     least: Positive | None = None
     content_digest: DigestField | None = None
     text_digest: DigestField | None = None
+
+
+_Line = TypeVar("_Line", _TombstoneLine, _BenchmarkLine)
 
 
 def read_tombstones(path: Path) -> list[TombstoneEntry]:
@@ -65,8 +69,10 @@ def _read(path: Path, parse: Callable[[bytes], _Entry]) -> list[_Entry]:
     for number, line in _lines(path):
         try:
             entry = parse(line)
-        except (FormatError, msgspec.ValidationError, ValueError) as err:
-            raise _bad(number, "a line is not a fence entry") from err
+        except FormatError as err:
+            raise _bad(number, f"a line is not a fence entry: {err.message}") from err
+        except ValueError as err:
+            raise _bad(number, f"a line is not a fence entry: {err}") from err
         if entries and entry.sequence != entries[-1].sequence + 1:
             raise _bad(number, "sequences go up by one from line to line")
         entries.append(entry)
@@ -86,16 +92,16 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 if line.strip():
                     yield number, line
     except OSError as err:
-        raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, "the file cannot be read", file=path.name) from err
+        raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, "the file cannot be read", file=str(path)) from err
 
 
 def _tombstone(line: bytes) -> TombstoneEntry:
-    found = msgspec.convert(parse_object(line, max_bytes=_MAX_LINE), _TombstoneLine)
+    found = _converted(line, _TombstoneLine)
     selectors = (found.sample_id, found.source_id, found.content_digest)
     if sum(value is not None for value in selectors) != 1:
-        raise ValueError("one selector")
+        raise ValueError("it needs one of sampleId, sourceId and contentDigest, and one alone")
     if found.source_version is not None and found.source_id is None:
-        raise ValueError("a version without a source")
+        raise ValueError("sourceVersion stands beside a sourceId")
     return TombstoneEntry(
         sequence=found.sequence,
         sample_id=_sample_id(found.sample_id),
@@ -107,12 +113,12 @@ def _tombstone(line: bytes) -> TombstoneEntry:
 
 
 def _benchmark(line: bytes) -> BenchmarkEntry:
-    found = msgspec.convert(parse_object(line, max_bytes=_MAX_LINE), _BenchmarkLine)
+    found = _converted(line, _BenchmarkLine)
     selectors = (found.text, found.text_digest, found.content_digest)
     if sum(value is not None for value in selectors) != 1:
-        raise ValueError("one selector")
+        raise ValueError("it needs one of text, textDigest and contentDigest, and one alone")
     if found.text is None and (found.words, found.least) != (None, None):
-        raise ValueError("shingles without a text")
+        raise ValueError("words and least stand beside a text")
     digest, grams = (
         (found.text_digest, None) if found.text is None else text_selectors(found.text, found.words, found.least)
     )
@@ -135,7 +141,7 @@ def text_selectors(text: str, words: int | None = None, least: int | None = None
     """
     raw = text_digest(text)
     if raw is None:
-        raise ValueError("a text without words")
+        raise ValueError("the text has no words")
     n = words or SHINGLE_WORDS
     found = sorted({gram.digest.hex(): gram.screen for gram in shingles(text, n)}.items())
     if not found:
@@ -159,6 +165,20 @@ def _sample_id(value: _Value | None) -> str | None:
     if text is not None and not 0 < len(text.encode()) <= _MAX_ID:
         raise ValueError("a sample id has 1 to 1024 bytes")
     return text
+
+
+def _converted(line: bytes, kind: type[_Line]) -> _Line:
+    try:
+        return msgspec.convert(parse_object(line, max_bytes=_MAX_LINE), kind)
+    except msgspec.ValidationError as err:
+        raise ValueError(_reason(str(err), kind)) from err
+
+
+def _reason(said: str, kind: type[_Line]) -> str:
+    """What is wrong, in words that hold names and types of fields and nothing that stands in the line."""
+    if _UNKNOWN in said:
+        return f"the fields of an entry are {', '.join(kind.__struct_encode_fields__)}"
+    return said.replace("`", "").replace(" - at $.", ", in ")
 
 
 def _bad(number: int, message: str) -> InvalidInputError:

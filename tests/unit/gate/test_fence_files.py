@@ -135,6 +135,29 @@ def test_a_bad_tombstone_is_named_by_its_line_and_not_by_its_content(tmp_path: P
 
 
 @pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"sequence": 1, "sample": "zebra"}, "fields of an entry are sequence, sampleId,"),
+        ({"sequence": 1, "zebra": "s"}, "fields of an entry are sequence, sampleId,"),
+        ({"sequence": "zebra", "sampleId": "zebra"}, "sequence"),
+        ({"sampleId": "zebra"}, "sequence"),
+        ({"sequence": 1, "sampleId": "zebra", "contentDigest": "zebra"}, "contentDigest"),
+        ({"sequence": 1, "sourceVersion": "zebra", "sampleId": "zebra"}, "sourceVersion"),
+        ({"sequence": 1, "sampleId": "zebra", "reason": "zebra zebra"}, "reason"),
+        ({"sequence": 1, "sampleId": ["zebra"]}, "sampleId"),
+        ({"sequence": 1, "reason": "zebra"}, "one of sampleId, sourceId and contentDigest"),
+        ('["zebra"]\n', "not one JSON object"),
+        ('{"sampleId": "zebra"\n', "JSON"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_said_without_its_content(tmp_path: Path, entry: object, words: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        read_tombstones(write(tmp_path, entry))
+    assert words in caught.value.message
+    assert "zebra" not in caught.value.message
+
+
+@pytest.mark.parametrize(
     "line",
     [
         {"sequence": 1, "text": TEXT},
