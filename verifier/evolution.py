@@ -79,7 +79,7 @@ def _made_again(store: Store, release: Release, named: Descriptor) -> SchemaEvol
     for schema, release_of in ((old, previous), (new, release)):
         if not is_sound(schema):
             return Spot(
-                code=ErrorCode.RECORD_SCHEMA, subject=release_of.objects.record_schema.digest, detail="it is not sound"
+                code=ErrorCode.RECORD_SCHEMA, subject=release_of.objects.record_schema.digest, detail="no source has such columns"
             )
     try:
         changes = changes_between(old, new, claimed.renames)

@@ -14,6 +14,8 @@ from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records import schema as rs
 
 MAX_DEPTH = 64
+# Of the columns that tell a record's tuple.
+RESERVED_PREFIX = "_shardrel_"
 
 _NAME_KEY = b"ARROW:extension:name"
 _METADATA_KEY = b"ARROW:extension:metadata"
@@ -45,8 +47,9 @@ def content_type(schema: rs.RecordSchema) -> bytes:
 
 
 def is_sound(schema: rs.RecordSchema) -> bool:
-    """Whether a record schema that somebody else wrote is one that Arrow types can give."""
-    return _sound_fields(schema.fields, 0)
+    """Whether a record schema that somebody else wrote is one that the columns of a source can give."""
+    reserved = any(field.name.startswith(RESERVED_PREFIX) for field in schema.fields)
+    return not reserved and _sound_fields(schema.fields, 0)
 
 
 def _sound_fields(fields: tuple[rs.Field, ...], depth: int) -> bool:
@@ -58,6 +61,8 @@ def _sound(place: rs.Field | rs.Slot, depth: int) -> bool:
     match place.type:
         case rs.NullType():
             return place.nullable
+        case rs.TimestampType(zone=str() as zone):
+            return zone == "UTC" or bool(zone and zone not in _UTC)
         case rs.ListType(element=element):
             return inner <= MAX_DEPTH and _sound(element, inner)
         case rs.StructType(fields=fields):

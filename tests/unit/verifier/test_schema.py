@@ -145,10 +145,23 @@ def slot(kind: rs.LogicalType, nullable: bool = True) -> rs.Slot:
         rs.MapType(key=slot(INT), value=slot(INT)),
         rs.ListType(element=slot(rs.NullType(), nullable=False), size=None),
         rs.StructType(fields=(rs.Field(name="a", nullable=True, type=INT),) * 2),
+        rs.TimestampType(unit="ms", zone="Etc/UTC"),
+        rs.TimestampType(unit="ms", zone=""),
     ],
 )
 def test_schemas_that_no_arrow_schema_gives_are_not_sound(kind: rs.LogicalType) -> None:
     assert not is_sound(rs.RecordSchema(fields=(rs.Field(name="c", nullable=True, type=kind),)))
+
+
+def test_a_column_that_passes_for_one_of_the_tuple_is_not_sound() -> None:
+    fields = [rs.Field(name=name, nullable=True, type=INT) for name in ("_shardrel_split", "shardrel_split")]
+    assert not is_sound(rs.RecordSchema(fields=(fields[0],)))
+    assert is_sound(rs.RecordSchema(fields=(fields[1],)))
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Z", "Zulu", "Europe/Paris", "+02:00"])
+def test_what_arrow_gives_is_sound_whatever_the_zone(zone: str | None) -> None:
+    assert is_sound(of(pa.timestamp("us", zone)))
 
 
 def test_depth_is_bounded_in_schemas_of_others_too() -> None:
