@@ -207,15 +207,8 @@ def _declared(store: Store, release: Release, unlocked: Unlocked, tally: Tally) 
     tally.nameless = release.encryption is not None
     schema = _named(store, objects.record_schema, RecordSchema, tally)
     if schema is not None and not is_sound(schema):
-        tally.add(
-            [
-                Spot(
-                    code=ErrorCode.RECORD_SCHEMA,
-                    subject=objects.record_schema.digest,
-                    detail="no source has such columns",
-                )
-            ]
-        )
+        subject = objects.record_schema.digest
+        tally.add([Spot(code=ErrorCode.RECORD_SCHEMA, subject=subject, detail="no source has such columns")])
         schema = None
     snapshot = _named(store, objects.snapshot, Snapshot, tally)
     if snapshot is not None:
