@@ -39,13 +39,27 @@ def check_ahead(store: Store, root: str, gate: GateView, *, staged: bool, world:
     Effects: two envelopes about the root for each report.
     """
     done: list[VerifyResult] = []
-    for target in [fences_of(gate.body), *(staged_targets(gate.body) if staged else ())]:
+    for target in _targets(gate, staged=staged):
         if _reached(store, root, gate, target, world):
             continue
         done.append(recheck_fences(store, root, gate, world=world, target=target))
         if target == fences_of(gate.body) and done[-1].report.verdict == "FAILED":
             break
     return done
+
+
+def last_report(store: Store, root: str, gate: GateView, *, staged: bool, world: World) -> str:
+    """The digest of the report that carries a root furthest, where ``check_ahead`` found nothing to look at.
+
+    Raises:
+        RefusedError: ``gate.not-verified``.
+    """
+    logs = read_logs(store, _targets(gate, staged=staged)[-1])
+    return last_passed(store, root, gate, logs, key_id(world.signer.public)).seen.envelope
+
+
+def _targets(gate: GateView, *, staged: bool) -> list[Target]:
+    return [fences_of(gate.body), *(staged_targets(gate.body) if staged else ())]
 
 
 def _reached(store: Store, root: str, gate: GateView, target: Target, world: World) -> bool:

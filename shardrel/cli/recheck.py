@@ -11,12 +11,17 @@ if TYPE_CHECKING:
     from verifier.verify import VerifyResult, World
 
 
-def recheck(store: "Store", view: "GateView", root: str | None, *, staged: bool, world: "World") -> Result:
-    """Recheck one root, or every root that an alias or an open run uses."""
+def recheck(
+    store: "Store", view: "GateView", root: str | None, *, in_use: bool, staged: bool, world: "World"
+) -> Result:
+    """Recheck one root, every root that an alias or an open run uses, or both."""
     from verifier.in_use import roots_in_use
 
-    users = roots_in_use(view.body) if root is None else {root: ()}
-    checked = [_one(store, view, name, users[name], staged=staged, world=world) for name in users]
+    users = roots_in_use(view.body) if in_use else {}
+    if root is not None:
+        users = {root: users.get(root, ()), **users}
+    alone = not in_use
+    checked = [_one(store, view, name, users[name], alone=alone, staged=staged, world=world) for name in users]
     failed = [one for one in checked if one["verdict"] != "PASSED"]
     return Result(
         data={
@@ -36,35 +41,32 @@ def recheck(store: "Store", view: "GateView", root: str | None, *, staged: bool,
 
 
 def _one(
-    store: "Store", view: "GateView", root: str, users: tuple[str, ...], *, staged: bool, world: "World"
+    store: "Store", view: "GateView", root: str, users: tuple[str, ...], *, alone: bool, staged: bool, world: "World"
 ) -> dict[str, Any]:
-    from verifier.in_use import check_ahead
+    from verifier.in_use import check_ahead, last_report
 
     error = None
     done: list[VerifyResult] = []
+    report: str | None = None
     try:
         done = check_ahead(store, root, view, staged=staged, world=world)
+        report = done[-1].report_digest if done else last_report(store, root, view, staged=staged, world=world)
     except RefusedError as err:
-        if not users:
+        if alone:
             raise
         error = {"code": err.code.value, "message": err.message}
-    return _plain(root, users, done, error)
+    return {"root": root, "usedBy": list(users), "report": report, **_plain(done, error)}
 
 
-def _plain(
-    root: str, users: tuple[str, ...], done: "list[VerifyResult]", error: dict[str, str] | None
-) -> dict[str, Any]:
+def _plain(done: "list[VerifyResult]", error: dict[str, str] | None) -> dict[str, Any]:
     import msgspec
 
     passed = error is None and all(one.report.verdict == "PASSED" for one in done)
     reports = [{"counts": msgspec.to_builtins(one.report.counts)} for one in done]
     return {
-        "root": root,
-        "usedBy": list(users),
         "verdict": "PASSED" if passed else "FAILED",
         "counts": _sum(reports),
         "findings": [msgspec.to_builtins(finding) for one in done for finding in one.report.findings],
-        "report": done[-1].report_digest if done else None,
         "reports": [
             {
                 "report": one.report_digest,

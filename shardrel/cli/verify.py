@@ -49,7 +49,7 @@ def verify(
         bool, typer.Option("--staged", help="Also the entries that are staged behind the fences; deltas only.")
     ] = False,
     in_use: Annotated[
-        bool, typer.Option("--in-use", help="Every root that an alias or an open run uses; deltas only.")
+        bool, typer.Option("--in-use", help="Every root that an alias or an open run uses, and ROOT; deltas only.")
     ] = False,
     decrypt: Decrypt = None,
 ) -> Result:
@@ -57,7 +57,7 @@ def verify(
     from verifier.recheck import recheck_fences
     from verifier.verify import World, verify_release
 
-    if (root is None) != in_use:
+    if root is None and not in_use:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, "name a ROOT, or say --in-use for all that are used")
     store = the_store_to_write(settings)
     view = the_gate(settings, store)
@@ -65,8 +65,8 @@ def verify(
     [signer, *_] = signers(settings, view.policy, "verifier")
     with meter("verify", quiet=settings.as_json) as progress:
         world = World(signer=signer, now=clock.now_utc, progress=progress, workers=workers, unlocked=unlocked(decrypt))
-        if digest is None or staged:
-            return recheck(store, view, digest, staged=staged, world=world)
+        if digest is None or in_use or staged:
+            return recheck(store, view, digest, in_use=in_use, staged=staged, world=world)
         check = recheck_fences if fences_only else verify_release
         done = check(store, digest, view, world=world)
     return _shown(done, _revoked(settings, store, view, done))

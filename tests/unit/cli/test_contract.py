@@ -237,11 +237,27 @@ def test_a_staged_advance_stalls_nobody(shardrel: Command, root: str) -> None:
     checked = shardrel("verify", "--staged", "--in-use")
     assert checked.keys() >= {"root", "verdict", "counts", "findings", "report", "roots"}
     assert [(one["root"], one["usedBy"]) for one in checked["roots"]] == [(root, ["alias:prod", "run:busy"])]
-    assert shardrel("verify", root, "--staged")["roots"][0]["reports"] == []
+    again = shardrel("verify", root, "--staged")
+    assert (again["roots"][0]["reports"], again["report"]) == ([], checked["roots"][0]["report"])
     advanced = shardrel("fence", "tombstones", "--advance-staged")
     assert (advanced["watermark"], run["permit"] in advanced["closedPermits"]) == (1, True)
     assert shardrel("run", "renew", "busy")["state"] == "open"
     assert shardrel("fence", "tombstones", "tombstones.jsonl")["closedPermits"] == []
+
+
+def test_a_root_that_nobody_uses_is_rechecked_with_those_in_use(shardrel: Command, root: str) -> None:
+    shardrel("admit", root, "--alias", "prod")
+    snapshot = shardrel("snapshot", "texts.jsonl", "--id-column", "id")["snapshot"]
+    other = shardrel("publish", snapshot, "--source", "texts.jsonl", "--shards", "3")["root"]
+    unverified = shardrel("verify", other, "--in-use", status=1)
+    assert [(one["root"], one["error"] and one["error"]["code"]) for one in unverified["roots"]] == [
+        (other, "gate.not-verified"),
+        (root, None),
+    ]
+    signed = shardrel("verify", other)["report"]
+    checked = shardrel("verify", other, "--staged", "--in-use")
+    assert (checked["root"], checked["report"]) == (other, signed)
+    assert [(one["root"], one["usedBy"]) for one in checked["roots"]] == [(other, []), (root, ["alias:prod"])]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +267,7 @@ def test_a_staged_advance_stalls_nobody(shardrel: Command, root: str) -> None:
         ("fence", "tombstones", "tombstones.jsonl", "--advance-staged"),
         ("fence", "tombstones", "--advance-staged", "--stage"),
         ("verify",),
-        ("verify", "sha256:" + "0" * 64, "--in-use"),
+        ("verify", "--staged"),
     ],
 )
 def test_a_call_of_fence_or_verify_that_says_two_things_is_a_wrong_call(
