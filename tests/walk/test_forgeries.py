@@ -48,6 +48,17 @@ def test_a_flipped_bit_is_found_and_the_root_invalid(shardrel: Command, honest: 
     assert shardrel("status", "--store", "honest")["candidates"][honest] == "INVALID"
 
 
+def test_one_of_two_verifiers_who_finds_a_flaw_makes_the_root_invalid(shardrel: Command, honest: str) -> None:
+    policy = shardrel("policy", "show", "--store", "honest")["policy"]
+    [made] = shardrel("keys", "make", "second")["keys"]
+    policy["roles"]["verifier"]["keys"].append({name: made[name] for name in ("name", "scheme", "public")})
+    policy["roles"]["verifier"]["threshold"] = 2
+    Path("policy.json").write_text(json.dumps(policy))
+    shardrel("policy", "set", "policy.json", "--store", "honest")
+    flip_a_byte(Path("honest"), honest, 0)
+    assert shardrel("verify", honest, "--store", "honest", status=1)["revocation"]["state"] == "INVALID"
+
+
 def test_a_member_replaced_under_the_same_id_is_found(shardrel: Command, honest: str) -> None:
     texts = {f"t{number}": f"text number {number}" for number in range(40)} | {"t7": "another text"}
     forged = publish(shardrel, "forged", texts)

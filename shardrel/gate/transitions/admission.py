@@ -9,7 +9,7 @@ from shardrel.gate.transitions.permits import close_permits, open_permit
 from shardrel.records.gate import Alias, Candidate, Closed, GateBody
 from shardrel.records.policy import Policy
 from shardrel.records.transition import Admit, Effects, GateRole, Revoke, Rollback
-from shardrel.trust.policy import is_met
+from shardrel.trust.policy import members
 
 
 def admit(
@@ -66,10 +66,11 @@ def admitted(body: GateBody, root: str) -> GateBody:
 
 
 def _failed_report(request: Revoke, evidence: Evidence, policy: Policy) -> bool:
+    """Whether the report is one of a verifier; one is enough, since it is the governor who revokes."""
     return any(
         seen.envelope == request.report
         and seen.report.root == request.root
         and seen.report.verdict == "FAILED"
-        and is_met(policy.roles.verifier, seen.key_ids)
+        and members(policy.roles.verifier, seen.key_ids)
         for seen in evidence.reports
     )

@@ -240,6 +240,16 @@ def test_a_revocation_names_a_known_root_and_a_trusted_failed_report() -> None:
         assert refused(body, bad, evidence(failed, other)) == ErrorCode.TRUST_SUBJECT
 
 
+def test_the_report_of_one_verifier_is_ground_enough_where_a_pass_asks_for_two() -> None:
+    body, verifier = known(), POLICY.roles.verifier
+    two = replace(verifier, keys=(*verifier.keys, gates.key("second").public), threshold=2)
+    policy = replace(POLICY, roles=replace(POLICY.roles, verifier=two))
+    failed = seen(gates.a_report(body, ROOT, hits=1), "second")
+    request = Revoke(root=ROOT, reason="x", report=failed.envelope)
+    assert accepted(body, request, evidence(failed), policy).body.candidates[ROOT].state == "INVALID"
+    assert refused(body, request, evidence(failed)) == ErrorCode.TRUST_SUBJECT
+
+
 def test_a_run_is_pinned_at_the_alias_and_an_alias_move_closes_nothing_of_it() -> None:
     body = known(ROOT, OTHER)
     body = accepted(body, ADMIT, good(body)).body
