@@ -209,7 +209,10 @@ def main() -> None:
         watch()
     match task:
         case Group():
-            _say(lead(task, train, watch))
+            done = lead(task, train, watch)
+            if task.then is not None and all(one.status == 0 for one in done.ranks):
+                publish(task.then)
+            _say(done)
         case Train():
             _say(train(task))
         case Publish():

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from shardrel.errors import ErrorCode, RunFailedError
 from shardrel.lab.barrier import Barrier, admitted, installed
 from shardrel.lab.evidence import Choice, Evaluation, Exit, Lineage, Recovery, WorkerGroup
 from shardrel.lab.fashion import Pins, read_table
@@ -13,7 +14,7 @@ from shardrel.lab.retained import retained
 from shardrel.lab.scene import DATASET, RUN, prepare
 from shardrel.lab.stores import STORES as STORES
 from shardrel.lab.stores import Stores, open_at
-from shardrel.lab.tasks import Evaluate, Place, Publication, Publish, Recover, Reshard, Train
+from shardrel.lab.tasks import Evaluate, Place, Publication, Publish, Recover, Reshard, Train, Trained
 from shardrel.store.port import Store
 
 
@@ -78,14 +79,13 @@ class Drill:
         """Everything up to the state that the publisher is to commit when it is killed; the release's root."""
         root = self._release()
         self._say("genesis, committed into both stores")
-        self._train("genesis", "reference", 1, self._before)
-        self._publish("genesis", [("reference", "genesis", 1), ("crash", "genesis", 1)], "genesis", self._before)
+        both = [("reference", "genesis", 1), ("crash", "genesis", 1)]
+        self._train("genesis", "reference", 1, self._before, both)
         self._say("the uninterrupted reference")
-        self._train("reference", "reference", 2, self._before)
         steps = [("reference", f"reference-{step}", step) for step in (2, 3)]
-        self._publish("reference", steps, "reference", self._before)
+        self._train("reference", "reference", 2, self._before, steps)
         self._say("the crash")
-        self._train("crashed", "crash", 1, self._before)
+        self._train("crashed", "crash", 1, self._before, [])
         return root
 
     def crash(self, root: str) -> Observed:
@@ -135,18 +135,17 @@ class Drill:
         step, after = choice.step + 1, self.setting.ranks[1]
         self.setting.stores.copy("crash", "continued")
         self._say(f"going on from step {choice.step} on {self._before} ranks")
-        self._train("continued", "continued", 1, self._before)
-        self._publish("continued", [("continued", "continued", step)], "continued", self._before)
+        self._train("continued", "continued", 1, self._before, [("continued", "continued", step)])
         self._say(f"resharding offline to {after} ranks, and going on")
         place = self._place("crash")
         self.processes.run(
             "reshard", Reshard(place=place, attempt="resharded", generation=choice.generation, world_size=after)
         )
-        self._train("resharded", "crash", 1, after)
-        self._publish("final", [("crash", "final", step)], "resharded", after)
+        self._train("resharded", "crash", 1, after, [("crash", "final", step)])
         return step
 
-    def _train(self, name: str, store: str, batches: int, ranks: int) -> None:
+    def _train(self, name: str, store: str, batches: int, ranks: int, commits: list[tuple[str, str, int]]) -> None:
+        """A group of workers; what they leave is committed as (store, attempt, step) say."""
         task = Train(
             place=self._place(store),
             cache=str(self.folder / "cache"),
@@ -154,13 +153,13 @@ class Drill:
             batches=batches,
             global_batch=self.setting.global_batch,
         )
-        ended = self.processes.group(name, task, ranks)
-        traces = {one.answer.trace for one in ended}  # type: ignore[union-attr]
-        [trace] = traces
-        self.groups.append(WorkerGroup(name=name, exits=tuple(one.status for one in ended), trace=trace))
-
-    def _publish(self, name: str, what: list[tuple[str, str, int]], group: str, ranks: int) -> None:
-        self.processes.run(f"publish-{name}", self._task(what, group, ranks, watched=False))
+        then = self._task(commits, name, ranks, watched=False) if commits else None
+        ended = self.processes.group(name, task, ranks, then)
+        traces = {one.answer.trace for one in ended if isinstance(one.answer, Trained)}
+        if len(traces) != 1:
+            raise RunFailedError(ErrorCode.CHECKPOINT_CUT, "the ranks of a group consumed different samples", name=name)
+        exits = tuple(one.status for one in ended)
+        self.groups.append(WorkerGroup(name=name, exits=exits, trace=traces.pop()))
 
     def _task(self, what: list[tuple[str, str, int]], group: str, ranks: int, *, watched: bool) -> Publish:
         handoffs = self.folder / "handoff" / group

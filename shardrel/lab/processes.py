@@ -48,8 +48,8 @@ class Processes(Protocol):
         """
         ...
 
-    def group(self, name: str, task: Train, world_size: int) -> list[Ended]:
-        """Run a group of workers to the end of the last one, in order of their ranks.
+    def group(self, name: str, task: Train, world_size: int, then: Publish | None) -> list[Ended]:
+        """Run a group of workers to the end of the last one, in order of their ranks, and commit what they left.
 
         Raises:
             RunFailedError: ``run.rank-failed``; all have been waited for then too.
@@ -86,9 +86,9 @@ class IsolatedProcesses:
         [answer] = _answers([self._done(name, task, {})], name)
         return answer
 
-    def group(self, name: str, task: Train, world_size: int) -> list[Ended]:
-        """A leader, which starts one process a rank and waits for it."""
-        group = Group(name=name, train=task, world_size=world_size, logs=str(self.logs))
+    def group(self, name: str, task: Train, world_size: int, then: Publish | None) -> list[Ended]:
+        """A leader, which starts one process a rank, waits for it, and commits."""
+        group = Group(name=name, train=task, world_size=world_size, logs=str(self.logs), then=then)
         with _reserved_port() as port:
             leader = self._done(name, group, _meeting(world_size, port))
         if not isinstance(leader.answer, Grouped):

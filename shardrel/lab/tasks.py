@@ -44,19 +44,6 @@ class Train(Record, tag_field="task", tag="train", frozen=True, kw_only=True):
     global_batch: Positive
 
 
-class Group(Record, tag_field="task", tag="group", frozen=True, kw_only=True):
-    """As the leader of a group: start its ranks, and wait for them.
-
-    Attributes:
-        logs: Folder of what the ranks say on stderr, in files named after the group.
-    """
-
-    name: Name
-    train: Train
-    world_size: Positive
-    logs: str
-
-
 class Publication(Record, frozen=True, kw_only=True):
     """One transaction.
 
@@ -76,6 +63,21 @@ class Publish(Record, tag_field="task", tag="publish", frozen=True, kw_only=True
     place: Place
     publications: tuple[Publication, ...]
     watched: bool
+
+
+class Group(Record, tag_field="task", tag="group", frozen=True, kw_only=True):
+    """As the leader of a group: start its ranks, wait for them, and commit what they left if all of them did.
+
+    Attributes:
+        logs: Folder of what the ranks say on stderr, in files named after the group.
+        then: What is committed; null for nothing.
+    """
+
+    name: Name
+    train: Train
+    world_size: Positive
+    logs: str
+    then: Publish | None
 
 
 class Recover(Record, tag_field="task", tag="recover", frozen=True, kw_only=True):

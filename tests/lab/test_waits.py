@@ -79,7 +79,7 @@ def test_a_task_that_hangs_ends_the_drill_by_a_code(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("program", "status"), [(A_RANK_HANGS, "-9"), (THE_LEADER_FAILS, "3")])
 def test_a_group_that_hangs_or_loses_its_leader_leaves_no_rank(program: str, status: str, tmp_path: Path) -> None:
     with pytest.raises(RunFailedError) as failed:
-        hanging(program, tmp_path).group("genesis", TRAIN, 3)
+        hanging(program, tmp_path).group("genesis", TRAIN, 3, None)
     assert failed.value.code == ErrorCode.RUN_RANK_FAILED
     assert failed.value.context["statuses"] == [status]
     assert gone(tmp_path, 2)

@@ -67,10 +67,13 @@ class HereAndNow:
         """Do it; over the wire and back, as a process would get it."""
         return _again(_do(json.decode(json.encode(task), Task)))  # type: ignore[arg-type]
 
-    def group(self, name: str, task: Train, world_size: int) -> list[Ended]:
+    def group(self, name: str, task: Train, world_size: int, then: Publish | None) -> list[Ended]:
         """One rank."""
         assert world_size == 1
-        return [Ended(status=0, answer=self.run(name, task))]
+        ended = Ended(status=0, answer=self.run(name, task))
+        if then is not None:
+            self.run(f"publish-{name}", then)
+        return [ended]
 
     def kill_at(self, name: str, task: Publish, barrier: Barrier) -> tuple[list[Event], Ended]:
         """Unwind the publisher where a process would be killed."""

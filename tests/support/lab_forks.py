@@ -48,14 +48,17 @@ class Forks:
         """One fork."""
         return self._all([(name, {})], task)[0].answer
 
-    def group(self, name: str, task: Train, world_size: int) -> list[Ended]:
+    def group(self, name: str, task: Train, world_size: int, then: Publish | None) -> list[Ended]:
         """A fork a rank, at once."""
         port = str(free_port())
         seats = [
             {"RANK": str(rank), "WORLD_SIZE": str(world_size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
             for rank in range(world_size)
         ]
-        return self._all([(f"{name}-{rank}", seat) for rank, seat in enumerate(seats)], task)
+        ended = self._all([(f"{name}-{rank}", seat) for rank, seat in enumerate(seats)], task)
+        if then is not None:
+            self.run(f"publish-{name}", then)
+        return ended
 
     def kill_at(self, name: str, task: Publish, barrier: Barrier) -> tuple[list[Event], Ended]:
         """SIGKILL in place of the last acknowledgement."""
