@@ -21,7 +21,10 @@ def names_in(path: Path) -> set[str]:
     return {node.name for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
 
 
-@pytest.mark.parametrize("folder", [FOLDER, ROOT / "tests" / "unit" / "checkpoint"], ids=lambda folder: folder.name)
+PAGES = [FOLDER, ROOT / "tests" / "unit" / "checkpoint", ROOT / "tests" / "distributed"]
+
+
+@pytest.mark.parametrize("folder", PAGES, ids=lambda folder: folder.name)
 def test_every_test_that_the_page_names_exists(folder: Path) -> None:
     there = named(folder)
     assert len(there) > 30

@@ -37,6 +37,10 @@ def test_the_whole_verifier_loads_neither_the_publisher_nor_torch() -> None:
     assert not any(name.split(".")[0] == "publisher" for name in modules)
 
 
+def test_the_order_of_samples_needs_no_torch() -> None:
+    assert not loaded_by("import shardrel.data.order, shardrel.data.mix, shardrel.data.ledger") & {"torch", "pyarrow"}
+
+
 def test_help_is_shown_without_loading_arrow_or_a_store() -> None:
     modules = loaded_by("from shardrel.cli.main import build_app; build_app()")
     assert not modules & {"pyarrow", "datafusion", "torch", "boto3", "cryptography", "numpy"}

@@ -12,11 +12,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from shardrel.gate import fence, runs
+from shardrel.gate.attestations import attach
+from shardrel.gate.view import read_gate
+from shardrel.records.report import REPORT_PREDICATE, STATEMENT_PAYLOAD, Counts
 from shardrel.store.local import LocalStore
+from shardrel.trust.envelope import seal
+from shardrel.trust.statement import statement
 from shardrel.watch.figures import METRICS
+from tests.support.gates import a_report
 from tests.support.runs import a_deletion
 from tests.support.training import TrainingWorld, training_world
 
@@ -68,6 +75,16 @@ def files(folder: Path) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
 
 
+def find_wrong_members(world: TrainingWorld) -> None:
+    """A verifier's report that the root is not what its snapshot declares."""
+    report = replace(
+        a_report(read_gate(world.store, world.dataset).body, world.root),
+        verdict="FAILED", counts=Counts(missing=1, extra=2, duplicate=3), findings_total=6,
+    )  # fmt: skip
+    said = statement(world.root, REPORT_PREDICATE, report, "root")
+    attach(world.store, world.root, seal(said, STATEMENT_PAYLOAD, [world.keys["verifier"]]))
+
+
 def test_it_shows_the_gate_as_it_moves_and_writes_nothing(world: TrainingWorld, tmp_path: Path) -> None:
     with served(tmp_path / "store", world.dataset) as address:
         before = files(tmp_path / "store")
@@ -84,6 +101,10 @@ def test_it_shows_the_gate_as_it_moves_and_writes_nothing(world: TrainingWorld, 
         fence.advance(world.store, world.dataset, "tombstones", [a_deletion(1)], world.call())
         assert figures(address)["shardrel_run_permit_open"] == {run: 0}
         assert figures(address)["shardrel_fence_watermark"][(("dataset", world.dataset), ("fence", "tombstones"))] == 1
+
+        find_wrong_members(world)
+        wrong = {name: figures(address)[f"shardrel_{name}_members"] for name in ("missing", "extra", "duplicate")}
+        assert [set(one.values()) for one in wrong.values()] == [{1}, {2}, {3}]
 
         runs.cancel(world.store, world.dataset, world.run, world.call())
         assert "shardrel_run_permit_open" not in figures(address)
