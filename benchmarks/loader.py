@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from benchmarks.release import declare, place, publish_once
 
 ROOT = Path(__file__).parent.parent
 PEERS = ROOT / ".venv-peers"
-PACKAGES = ("mosaicml-streaming==0.13.0", "webdataset==1.0.2", "litdata==0.2.76", "datasets==5.0.1")
+PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["peers"]
 ROWS = {"tokens": 100_000, "images": 16_000}
 SHARDS = 16
 BATCHES = (32, 256)
@@ -161,7 +162,7 @@ def peer_python() -> Path | None:
     try:
         subprocess.run([sys.executable, "-m", "venv", str(PEERS)], check=True)
         pip = [str(python), "-m", "pip", "install", "--quiet"]
-        subprocess.run([*pip, "torch==2.13.0"], check=True)
+        subprocess.run([*pip, *(one for one in PACKAGES if one.startswith("torch"))], check=True)
         subprocess.run([*pip, f"pyarrow=={pa.__version__}", *PACKAGES], check=True)
     except subprocess.CalledProcessError:
         note("the peers can't be installed here: only the bare side is compared")
