@@ -13,10 +13,10 @@ from shardrel.cli.access import the_root, the_store
 from shardrel.cli.arguments import Root
 from shardrel.cli.changes import changes_table, in_short
 from shardrel.cli.decryption import Decrypt, unlocked
+from shardrel.cli.files import writing
 from shardrel.cli.output import Result, Table, meter
 from shardrel.cli.settings import Settings
 from shardrel.cli.words import beginning
-from shardrel.errors import unwritable
 
 if TYPE_CHECKING:
     from shardrel.data.diff import Difference, Step
@@ -105,13 +105,8 @@ def _lines_to(path: Path | None) -> "Iterator[Any]":
     if path is None:
         yield None
         return
-    try:
-        part = path.with_name(f".{path.name}.part")
-        with part.open("w", encoding="utf-8") as file:
-            yield lambda value: file.write(json.dumps(value, ensure_ascii=False) + "\n")
-        part.replace(path)
-    except OSError as err:
-        raise unwritable(path, err) from err
+    with writing(path) as write:
+        yield lambda value: write((json.dumps(value, ensure_ascii=False) + "\n").encode())
 
 
 def _result(

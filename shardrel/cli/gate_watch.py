@@ -84,8 +84,7 @@ class GateWatch:
 
     def _put(self, body: GateBody, newest: Mapping[str, Report | None]) -> None:
         """What is no longer there, such as a run that has ended, is no longer shown."""
-        figures, dataset = self.figures, body.dataset
-        figures.clear(*(metric.name for metric in GATE if metric.name != _KEPT))
+        figures, dataset = Figures(), body.dataset
         figures.put("shardrel_gate_ready", 1, dataset=dataset)
         figures.put("shardrel_gate_sequence", body.sequence, dataset=dataset)
         for fence, taken in (("tombstones", body.tombstones), ("benchmarks", body.benchmarks)):
@@ -100,6 +99,7 @@ class GateWatch:
             for metric, field in _COUNTS.items():
                 if report is not None:
                     figures.put(metric, getattr(report.counts, field), root=root)
+        self.figures.replace((metric.name for metric in GATE if metric.name != _KEPT), figures)
 
 
 def _roots(body: GateBody) -> Iterable[str]:

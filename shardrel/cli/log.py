@@ -1,21 +1,19 @@
 """``shardrel log``: the history of a gate, checked from its beginning; and what of it is kept elsewhere."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shardrel import clock
 from shardrel.cli.access import the_store
+from shardrel.cli.files import write_file
 from shardrel.cli.output import Result
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import signers, the_gate
 from shardrel.cli.words import history_table
-from shardrel.errors import ErrorCode, InvalidInputError, unwritable
+from shardrel.errors import ErrorCode, InvalidInputError
 
 if TYPE_CHECKING:
-    from shardrel.gate.anchor import Anchored
     from shardrel.gate.history import Link
     from shardrel.gate.log import LogEntry
     from shardrel.gate.view import GateView
@@ -74,11 +72,13 @@ def _exported(settings: Settings, store: "Store", view: "GateView", links: "list
     from shardrel.gate.anchor import extend, governors
     from shardrel.trust.note import verifier_key
 
+    if path.exists() and not path.is_file():
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} is no plain file, which could grow", path=str(path))
     data = _read(path)
     kept = None if data is None else _text(data, path)
     done = extend(store, view, links, kept, signers(settings, view.policy, "governor"))
     if done.added:
-        _replace(path, done)
+        write_file(path, done.text.encode())
     return {
         "file": str(path),
         "origin": done.origin,
@@ -113,20 +113,6 @@ def _text(data: bytes, path: Path) -> str:
         return data.decode()
     except UnicodeDecodeError as err:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} is no export of a log", path=str(path)) from err
-
-
-def _replace(path: Path, done: "Anchored") -> None:
-    """Put the longer export in the place of the file: whole, and durable."""
-    scratch = path.with_name(f".{path.name}.{clock.fresh_id()}")
-    try:
-        with scratch.open("xb") as file:
-            file.write(done.text.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(path)
-    except OSError as err:
-        scratch.unlink(missing_ok=True)
-        raise unwritable(path, err) from err
 
 
 def _saved(data: bytes, path: Path) -> list[str]:

@@ -11,10 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from shardrel.errors import unwritable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,18 +45,6 @@ class Result:
     facts: Sequence[tuple[str, object]] = ()
     tables: Sequence[Table] = field(default_factory=tuple)
     status: int = 0
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """A file that was asked for by its name.
-
-    Raises:
-        InvalidInputError, UnavailableError: As ``unwritable``.
-    """
-    try:
-        path.write_bytes(data)
-    except OSError as err:
-        raise unwritable(path, err) from err
 
 
 def open_streams(*, as_json: bool) -> None:

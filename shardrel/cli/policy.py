@@ -9,7 +9,7 @@ from shardrel.cli.access import the_store, the_store_to_write
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import call, signers, the_gate
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.errors import ErrorCode, FormatError, InvalidInputError
 
 if TYPE_CHECKING:
     from shardrel.gate.standing import Restate
@@ -29,15 +29,18 @@ def read_policy(path: Path) -> "Policy":
 
     from shardrel.records.policy import Policy
     from shardrel.trust.policy import validate
+    from shardrel.trust.strict import parse_object
 
     try:
         with path.open("rb") as file:
-            data = file.read(_MAX_BYTES)
+            data = file.read(_MAX_BYTES + 1)
     except OSError as err:
         raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, f"{path} can't be read", path=str(path)) from err
     try:
-        return validate(msgspec.json.decode(data, type=Policy))
-    except (msgspec.DecodeError, UnicodeDecodeError) as err:
+        return validate(msgspec.convert(parse_object(data, max_bytes=_MAX_BYTES), Policy))
+    except FormatError as err:
+        raise InvalidInputError(ErrorCode.INPUT_POLICY, f"{path}: {err.message}", path=str(path)) from err
+    except msgspec.ValidationError as err:
         raise InvalidInputError(ErrorCode.INPUT_POLICY, f"{path} is not a policy: {err}", path=str(path)) from err
 
 

@@ -7,7 +7,8 @@ import typer
 
 from shardrel.cli.access import full_digest, the_root, the_store
 from shardrel.cli.decryption import Decrypt, unlocked
-from shardrel.cli.output import Result, write_file
+from shardrel.cli.files import write_file
+from shardrel.cli.output import Result
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import the_gate
 from shardrel.digest import Domain, domain_hash

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.errors import ErrorCode, FormatError, InvalidInputError
 
 if TYPE_CHECKING:
     from shardrel.records.evolution import Rename
@@ -24,6 +24,7 @@ def read_renames(path: Path) -> "tuple[Rename, ...]":
     import msgspec
 
     from shardrel.records.evolution import Rename
+    from shardrel.trust.strict import parse_value
 
     class Written(msgspec.Struct, forbid_unknown_fields=True, rename={"place": "from"}):
         place: str | list[str]
@@ -31,15 +32,17 @@ def read_renames(path: Path) -> "tuple[Rename, ...]":
 
     try:
         with path.open("rb") as file:
-            data = file.read(_MAX_BYTES)
+            data = file.read(_MAX_BYTES + 1)
     except OSError as err:
         raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, f"{path} can't be read", path=str(path)) from err
     try:
-        found = msgspec.json.decode(data, type=list[Written] | dict[str, str])
+        found = msgspec.convert(parse_value(data, max_bytes=_MAX_BYTES), list[Written] | dict[str, str])
         if isinstance(found, dict):
             found = [Written(place=name, to=to) for name, to in found.items()]
         return tuple(msgspec.convert({"path": _path(one.place), "to": one.to}, Rename) for one in found)
-    except (msgspec.DecodeError, UnicodeDecodeError) as err:
+    except FormatError as err:
+        raise InvalidInputError(ErrorCode.INPUT_RENAME, f"{path}: {err.message}", path=str(path)) from err
+    except msgspec.ValidationError as err:
         raise InvalidInputError(ErrorCode.INPUT_RENAME, f"{path} holds no new names: {err}", path=str(path)) from err
 
 

@@ -8,7 +8,8 @@ import typer
 from shardrel.cli.access import the_root, the_store
 from shardrel.cli.arguments import Root
 from shardrel.cli.changes import in_short
-from shardrel.cli.output import Result, Table, write_file
+from shardrel.cli.files import write_file
+from shardrel.cli.output import Result, Table
 from shardrel.cli.page import page
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import the_gate

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 
@@ -46,6 +46,8 @@ def _options(*, environment: bool) -> dict[str, Any]:
             metavar=metavar,
             help=text + variable_text,
             envvar=variable if environment else None,
+            # Names of files may be in any encoding; a folder of keys is a path and told so.
+            parser=_there if metavar in ("URL", "REF") else None,
             show_envvar=False,
             show_default=False,
             rich_help_panel=_PANEL,
@@ -81,8 +83,10 @@ def _options(*, environment: bool) -> dict[str, Any]:
 
 def _parameters(*, environment: bool) -> list[inspect.Parameter]:
     return [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=False if name == "as_json" else None
+        _strict(
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=False if name == "as_json" else None
+            )
         )
         for name, kind in _options(environment=environment).items()
     ]
@@ -94,6 +98,46 @@ def _merged(before: Settings | None, values: dict[str, Any]) -> Settings:
     given["key"] = tuple(given["key"] or ()) or None
     base = before or Settings()
     return replace(base, **{name: value for name, value in given.items() if value not in (None, False)})
+
+
+def _there(text: str) -> str:
+    """A value; a script has an empty one for a variable that is not set.
+
+    Raises:
+        BadParameter: Which names the option.
+    """
+    if not text or "\0" in text:
+        raise typer.BadParameter("it has a NUL character" if text else "it is empty")
+    return text
+
+
+def _path(text: str) -> Path:
+    """A file or a folder; its name may be in any encoding."""
+    return Path(_there(text))
+
+
+def _text(text: str) -> str:
+    """A value that can be written down."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as err:
+        raise typer.BadParameter("it is not UTF-8") from err
+    return _there(text)
+
+
+def _strict(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The same parameter, with no value that is empty or cannot be written down."""
+    base, *metadata = get_args(parameter.annotation) if get_origin(parameter.annotation) is Annotated else (None,)
+    kinds = {one for kind in (base, *get_args(base)) for one in (kind, *get_args(kind))}
+    if base is not None and not any(get_origin(kind) is Literal for kind in kinds):
+        info = metadata[0]
+        if info.parser is not None:
+            return parameter
+        if Path in kinds:
+            info.parser = _path
+        elif str in kinds:
+            info.parser = _text
+    return parameter
 
 
 def _declare(wrapper: Callable[..., None], own: list[inspect.Parameter], *, environment: bool) -> None:
@@ -127,7 +171,7 @@ def verb(function: Callable[..., Result]) -> Callable[..., None]:
         if status:
             raise typer.Exit(status)
 
-    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    own = [_strict(one) for one in list(inspect.signature(function, eval_str=True).parameters.values())[1:]]
     _declare(command, own, environment=False)
     command.__name__ = function.__name__
     command.__doc__ = inspect.cleandoc(function.__doc__ or "")

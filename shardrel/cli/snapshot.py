@@ -11,6 +11,7 @@ from shardrel.cli.fencing import selectors_upto
 from shardrel.cli.output import Result, meter
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import the_gate
+from shardrel.errors import ErrorCode, InvalidInputError
 
 
 def _column(text: str) -> Any:
@@ -44,6 +45,8 @@ def snapshot(
     from publisher.snapshot import SnapshotOptions, make_snapshot
     from shardrel.records.snapshot import Columns
 
+    if len(set(text_column or ())) < len(text_column or ()):
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "a text column is named twice")
     store = the_store_to_write(settings)
     fences = selectors_upto(store, the_gate(settings, store), tombstone_watermark, benchmark_fence)
     options = SnapshotOptions(

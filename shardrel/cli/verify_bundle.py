@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shardrel.cli.drill_crash import LAB_KEY, need_torch
+from shardrel.cli.files import write_file
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
 
@@ -38,7 +39,7 @@ def verify_bundle(
 
     done = verify(bundle, _keys(settings, signed_by), FASHION_MNIST, package_digest())
     if html is not None and done.bundle is not None and not done.failures:
-        html.write_text(page(done.bundle), encoding="utf-8")
+        write_file(html, page(done.bundle).encode())
     return _shown(done)
 
 

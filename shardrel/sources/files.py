@@ -4,7 +4,7 @@ Nothing is dropped silently: a file in a folder whose format nobody knows is an 
 it. Only names that begin with a dot stay out, as they do for a shell.
 """
 
-import glob
+import fnmatch
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -85,14 +85,19 @@ def _walk(folder: Path) -> Iterator[Path]:
             continue
         if not entry.is_dir():
             yield Path(entry.path)
-        elif entry.is_symlink():
-            raise InvalidInputError(
-                ErrorCode.INPUT_INVALID,
-                f"{entry.path} is a link to a folder; name that folder as a SOURCE",
-                path=entry.path,
-            )
         else:
-            yield from _walk(Path(entry.path))
+            yield from _walk(_no_link(entry))
+
+
+def _no_link(entry: "os.DirEntry[str]") -> Path:
+    """A folder that was found; a link to one may lead anywhere, round in circles too."""
+    if entry.is_symlink():
+        raise InvalidInputError(
+            ErrorCode.INPUT_INVALID,
+            f"{entry.path} is a link to a folder; name that folder as a SOURCE",
+            path=entry.path,
+        )
+    return Path(entry.path)
 
 
 def _entries(folder: Path) -> "list[os.DirEntry[str]]":
@@ -109,10 +114,34 @@ def _glob(pattern: str) -> Iterator[SourcePath]:
     parts = Path(pattern).parts
     wild = next(at for at, part in enumerate(parts) if _WILD & set(part))
     base = Path(*parts[:wild]) if wild else Path()
-    for match in glob.iglob(pattern, recursive=True):
-        path = Path(match)
-        if not path.is_dir():
+    if base.is_dir() and not pattern.endswith("/"):
+        # Two ways may lead to one file, as in ``**/**``.
+        for path in dict.fromkeys(_matches(base, parts[wild:])):
             yield SourcePath(path, path.relative_to(base).as_posix())
+
+
+def _matches(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
+    """Files below a folder that a pattern means; the library's own passes over a folder that it cannot list."""
+    part, *rest = parts
+    if part == "**":
+        yield from _matches(folder, rest) if rest else (path for path in _walk(folder))
+        if rest:
+            for entry in _entries(folder):
+                if entry.is_dir() and not entry.name.startswith("."):
+                    yield from _matches(_no_link(entry), parts)
+    elif _WILD & set(part):
+        for entry in _entries(folder):
+            if fnmatch.fnmatchcase(entry.name, part) and entry.name.startswith(".") <= part.startswith("."):
+                yield from _below(Path(entry.path), rest, is_folder=entry.is_dir())
+    elif os.path.lexists(folder / part):
+        yield from _below(folder / part, rest, is_folder=os.path.isdir(folder / part))
+
+
+def _below(path: Path, rest: Sequence[str], *, is_folder: bool) -> Iterator[Path]:
+    if rest and is_folder:
+        yield from _matches(path, rest)
+    elif not rest and not is_folder:
+        yield path
 
 
 def _admit(member: SourcePath, seen: set[str]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from shardrel import clock
-from shardrel.errors import ErrorCode, IntegrityError, ShardrelError, UnavailableError
+from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError, ShardrelError, UnavailableError
 
 try:
     import fcntl
@@ -23,6 +23,7 @@ _WRITABLE_BY_OTHERS = 0o022
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _CANNOT_FLUSH = frozenset({errno.EROFS, errno.EINVAL})
 _UNSAFE = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO})
+_NO_FOLDER = frozenset({errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 _SENTENCES = {
     errno.ENOSPC: "the store's disk is full: free some space and run the same command again",
     errno.EDQUOT: "the store's disk quota is used up: free some space and run the same command again",
@@ -71,8 +72,17 @@ def open_root(path: str) -> int | None:
         return _checked_folder(os.open(path, _FOLDER))
     except FileNotFoundError:
         return None
-    except NotADirectoryError as err:
-        raise UnavailableError(ErrorCode.STORE_UNAVAILABLE, "the store's path is not a folder") from err
+    except OSError as err:
+        raise _as_call(err) from err
+
+
+def _as_call(err: OSError) -> Exception:
+    """A path that can be no folder's is the caller's mistake; anything else is told as it is."""
+    if err.errno in _NO_FOLDER:
+        return InvalidInputError(
+            ErrorCode.INPUT_INVALID, f"the store's path is not a folder: {os.strerror(err.errno or 0)}"
+        )
+    return err
 
 
 def make_root(path: str) -> int:
@@ -85,8 +95,11 @@ def make_root(path: str) -> int:
     while not os.path.isdir(missing):
         made.append(missing)
         missing = os.path.dirname(missing)
-    for folder in reversed(made):
-        _make_private(folder)
+    try:
+        for folder in reversed(made):
+            _make_private(folder)
+    except OSError as err:
+        raise _as_call(err) from err
     root = open_root(path)
     if root is None:
         raise UnavailableError(ErrorCode.STORE_UNAVAILABLE, "the store's folder vanished while it was made")

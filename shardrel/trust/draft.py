@@ -118,8 +118,10 @@ def write_draft(path: Path, draft: Draft) -> None:
     """Put a draft in the place of a file, whole.
 
     Raises:
-        InvalidInputError: ``input.invalid`` when it cannot be written.
+        InvalidInputError: ``input.invalid`` when it cannot be written, or something else than a plain file is there.
     """
+    if path.exists() and not path.is_file():
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} is no plain file", path=str(path))
     scratch = path.with_name(f".{path.name}.{clock.fresh_id()}")
     try:
         scratch.write_bytes(_encoded(draft.payload, draft.signatures))

@@ -77,7 +77,7 @@ def read_private(path: Path) -> bytes:
     """The bytes of a private file, through its folder, so that neither is exchanged after it was checked.
 
     Raises:
-        InvalidInputError: ``input.key`` when there is no such file.
+        InvalidInputError: ``input.key`` when there is no such file, or nothing can be read of it.
         TrustError: ``trust.key-file`` when it is no plain file, others may read it, somebody else owns it,
             or somebody else may write to its folder.
     """
@@ -98,8 +98,11 @@ def read_private(path: Path) -> bytes:
     except TrustError:
         os.close(handle)
         raise
-    with os.fdopen(handle, "rb") as file:
-        return file.read(MAX_KEY_FILE)
+    try:
+        with os.fdopen(handle, "rb") as file:
+            return file.read(MAX_KEY_FILE)
+    except OSError as err:
+        raise InvalidInputError(ErrorCode.INPUT_KEY, "the private key file cannot be read", key=path.stem) from err
 
 
 def _check_file(about: os.stat_result, name: str) -> None:

@@ -16,6 +16,18 @@ def parse_object(data: bytes, *, max_bytes: int) -> dict[str, Any]:
     Raises:
         FormatError: ``format.too-large``, ``format.not-a-record``.
     """
+    value = parse_value(data, max_bytes=max_bytes)
+    if not isinstance(value, dict):
+        raise FormatError(ErrorCode.FORMAT_NOT_A_RECORD, "the bytes are not one JSON object")
+    return value
+
+
+def parse_value(data: bytes, *, max_bytes: int) -> Any:
+    """Decode one JSON value.
+
+    Raises:
+        FormatError: As ``parse_object``.
+    """
     if len(data) > max_bytes:
         raise FormatError(ErrorCode.FORMAT_TOO_LARGE, f"there are at most {max_bytes} bytes", size=len(data))
     try:
@@ -23,9 +35,7 @@ def parse_object(data: bytes, *, max_bytes: int) -> dict[str, Any]:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
         json.dumps(value, ensure_ascii=False).encode("utf-8", "strict")
     except (ValueError, RecursionError) as err:
-        raise FormatError(ErrorCode.FORMAT_NOT_A_RECORD, "the bytes are not one unambiguous JSON object") from err
-    if not isinstance(value, dict):
-        raise FormatError(ErrorCode.FORMAT_NOT_A_RECORD, "the bytes are not one JSON object")
+        raise FormatError(ErrorCode.FORMAT_NOT_A_RECORD, "the bytes are not one unambiguous JSON value") from err
     return value
 
 

@@ -4,7 +4,7 @@ The numbers are plain; ``shardrel.watch.exposition`` writes them for Prometheus.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -99,10 +99,13 @@ class Figures:
         with self._lock:
             self._asked[_key(name, labels)] = value
 
-    def clear(self, *names: str) -> None:
-        """Forget all numbers of some metrics, such as those of runs that may have ended."""
+    def replace(self, names: Iterable[str], fresh: "Figures") -> None:
+        """Put other numbers in the place of all those of some metrics, at once: no reader sees some of both."""
+        gone = frozenset(names)
+        new = dict(fresh._all())
         with self._lock:
-            self._values = {key: value for key, value in self._values.items() if key[0] not in names}
+            kept = {key: value for key, value in self._values.items() if key[0] not in gone}
+            self._values = {**kept, **new}
 
     def get(self, name: str, /, **labels: str) -> float:
         """One number; 0 where nothing was said of it."""

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from shardrel.cli.output import write_error, write_file
+from shardrel.cli.files import write_file
+from shardrel.cli.output import write_error
 from shardrel.data import pull
 from shardrel.errors import InvalidInputError, UnavailableError
 

@@ -1,3 +1,5 @@
+import glob
+import os
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,47 @@ def test_a_glob_is_relative_to_what_stands_before_its_wild_card(tmp_path: Path) 
 
     assert relatives(f"{tmp_path}/in/*/*.parquet") == ["a/x.parquet", "b/y.parquet"]
     assert relatives(f"{tmp_path}/in/**/*.parquet") == ["a/x.parquet", "b/y.parquet"]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["*", "*/*", "**/*.arrow", "**", "a/**", "**/b/*", "**/**/*.arrow", "[ab]/?.arrow", "*/b/c.arrow", ".*/*.arrow", "?/.h.arrow", "x*", "*/"],
+)  # fmt: skip
+def test_a_glob_means_what_it_means_to_the_library(tmp_path: Path, pattern: str) -> None:
+    touch(tmp_path, "x.arrow", "a/x.arrow", "a/b/c.arrow", "b/b/c.arrow", "b/y.arrow", "a/.h.arrow", ".d/z.arrow")
+    expected = {Path(name) for name in glob.glob(f"{tmp_path}/{pattern}", recursive=True) if Path(name).is_file()}
+    if expected:
+        assert {member.path for member in list_files([f"{tmp_path}/{pattern}"])} == expected
+        return
+    with pytest.raises(InvalidInputError) as refusal:
+        list_files([f"{tmp_path}/{pattern}"])
+    assert refusal.value.code == ErrorCode.INPUT_NO_SUCH_FILE
+
+
+@pytest.mark.parametrize("pattern", ["{}", "{}/*", "{}/**", "{}/**/*.arrow", "{}/d*/**/*.arrow"])
+def test_a_folder_that_cannot_be_listed_is_named_and_not_passed_over(tmp_path: Path, pattern: str) -> None:
+    touch(tmp_path, "dir/x.arrow")
+    # Even the superuser cannot list a folder whose path is too long.
+    below = os.open(tmp_path / "dir", os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 250, dir_fd=below)
+        deeper = os.open("d" * 250, os.O_RDONLY, dir_fd=below)
+        os.close(below)
+        below = deeper
+    os.close(below)
+    with pytest.raises(InvalidInputError) as refusal:
+        list_files([pattern.format(tmp_path) if pattern != "{}/*" else f"{tmp_path}/*/*/*" + "/*" * 18])
+    assert refusal.value.code == ErrorCode.INPUT_NO_SUCH_FILE
+    assert str(refusal.value.context["path"]).startswith(str(tmp_path / "dir"))
+
+
+def test_a_link_to_a_folder_is_not_followed_by_a_double_star(tmp_path: Path) -> None:
+    touch(tmp_path, "in/a/x.arrow", "elsewhere/y.arrow")
+    (tmp_path / "in/b").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InvalidInputError) as refusal:
+        list_files([f"{tmp_path}/in/**/*.arrow"])
+    assert refusal.value.code == ErrorCode.INPUT_INVALID
+    assert relatives(f"{tmp_path}/in/*/*.arrow") == ["a/x.arrow", "b/y.arrow"]
 
 
 def test_a_file_whose_name_has_wild_cards_is_that_file(tmp_path: Path) -> None:

@@ -1,0 +1,156 @@
+"""Values that were once taken for others, or told by the wrong status."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from shardrel.cli.files import Write, write_file, writing
+from shardrel.errors import ErrorCode, InvalidInputError, UnavailableError
+from tests.support.command import Command, shardrel_in
+from tests.support.hostile_calls import make_odd_files
+
+
+@pytest.fixture
+def shardrel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    made = shardrel_in(tmp_path, monkeypatch, capsys)
+    make_odd_files(tmp_path)
+    Path("texts.jsonl").write_text("".join(json.dumps({"id": f"t{n}", "text": "one"}) + "\n" for n in range(9)))
+    return made
+
+
+@pytest.fixture
+def root(shardrel: Command) -> str:
+    shardrel("init")
+    snapshot = shardrel("snapshot", "texts.jsonl", "--id-column", "id")["snapshot"]
+    return str(shardrel("publish", snapshot, "--source", "texts.jsonl", "--shards", "2")["root"])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("pull", "0" * 64, "--to", ""),
+        ("snapshot", ""),
+        ("snapshot", "texts.jsonl", "--id-column", ""),
+        ("snapshot", "texts.jsonl", "--text-column", ""),
+        ("admit", "0" * 64, "--alias", ""),
+        ("status", "--store", ""),
+        ("status", "--keys", ""),
+        ("status", "--dataset", ""),
+        ("approve", "0" * 64, "--key", ""),
+        ("log", "--export", ""),
+        ("gc", "--abandon", ""),
+        ("keys", "make", ""),
+    ],
+)
+def test_an_empty_value_is_a_wrong_call(shardrel: Command, line: tuple[str, ...]) -> None:
+    shardrel("init")
+    assert shardrel.code(*line, status=2) == "input.invalid"
+
+
+def test_an_empty_folder_name_is_not_the_current_folder(shardrel: Command, root: str) -> None:
+    before = set(Path().iterdir())
+    assert shardrel.code("pull", root, "--to=", status=2) == "input.invalid"
+    assert set(Path().iterdir()) == before
+
+
+def test_a_text_column_is_named_once(shardrel: Command) -> None:
+    shardrel("init")
+    line = ("snapshot", "texts.jsonl", "--id-column", "id", "--text-column", "text")
+    assert shardrel.code(*line, "--text-column", "text", status=2) == "input.invalid"
+    assert shardrel(*line)["records"] == 9
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": "b", "a": "c"}',
+        '[{"from": "a", "from": "b", "to": "c"}]',
+        '{"a": "b"} x',
+        '{"a": NaN}',
+        '["a"]',
+        '"a"',
+        "\xff",
+    ],
+)
+def test_renames_are_read_so_that_nobody_can_read_them_otherwise(shardrel: Command, root: str, text: str) -> None:
+    Path("renames.json").write_bytes(text.encode("latin-1"))
+    line = ("publish", root, "--source", "texts.jsonl", "--previous", root, "--renames", "renames.json")
+    assert shardrel.code(*line, status=2) == "input.schema-rename"
+
+
+def test_a_policy_with_a_key_twice_is_refused(shardrel: Command) -> None:
+    shardrel("init")
+    text = json.dumps(shardrel("policy", "show")["policy"])
+    Path("policy.json").write_text(text[:-1] + ', "rollbackWindow": 9}')
+    assert shardrel.code("policy", "set", "policy.json", status=2) == "input.policy"
+
+
+@pytest.mark.parametrize("store", ["texts.jsonl", "texts.jsonl/below", "x" * 300, "loop/store"])
+def test_a_store_that_can_be_no_folder_is_a_wrong_call(shardrel: Command, store: str) -> None:
+    Path("loop").symlink_to("loop")
+    for line in (("status",), ("init",), ("probe",)):
+        assert shardrel.code(*line, "--store", store, status=2) == "input.invalid"
+
+
+def test_a_key_file_that_cannot_be_read_is_a_wrong_call(shardrel: Command, root: str) -> None:
+    assert shardrel.code("approve", root, "--key", "/proc/self/mem", status=2) == "input.key"
+
+
+@pytest.mark.parametrize("device", ["null-device", "full-device"])
+def test_no_device_is_replaced_by_a_file(shardrel: Command, root: str, device: str) -> None:
+    number = os.stat(device).st_rdev
+    status = 0 if device == "null-device" else 3
+    shardrel("report", root, "--html", device, status=status)
+    shardrel("prove", "t1", "--root", root, "--out", device, status=status)
+    shardrel("diff", root, root, "--list", device)
+    assert shardrel.code("log", "--export", device, status=2) == "input.invalid"
+    assert shardrel.code("policy", "set", "texts.jsonl", "--key", f"draft:{device}", status=2) == "input.policy"
+    policy = shardrel("policy", "show")["policy"]
+    policy["rollbackWindow"] += 1
+    Path("policy.json").write_text(json.dumps(policy))
+    assert shardrel.code("policy", "set", "policy.json", "--key", f"draft:{device}", status=1)
+    assert os.stat(device).st_rdev == number
+
+
+def test_a_file_appears_whole_or_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "asked.txt"
+    write_file(path, b"before")
+
+    def half(write: Write) -> None:
+        write(b"half")
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), writing(path) as write:
+        half(write)
+    assert (path.read_bytes(), os.listdir(tmp_path)) == (b"before", ["asked.txt"])
+
+
+def test_what_goes_wrong_beside_the_file_is_not_told_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="elsewhere"), writing(tmp_path / "asked.txt"):
+        raise OSError("elsewhere")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_link_leads_to_the_file_that_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("file")
+    write_file(tmp_path / "link", b"data")
+    assert ((tmp_path / "file").read_bytes(), (tmp_path / "link").is_symlink()) == (b"data", True)
+
+
+def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_file(tmp_path / "pipe", b"data")
+    assert os.read(reader, 10) == b"data"
+    os.close(reader)
+
+
+def test_a_folder_and_a_full_disk_have_codes(tmp_path: Path) -> None:
+    make_odd_files(tmp_path)
+    with pytest.raises(InvalidInputError) as wrong:
+        write_file(tmp_path, b"data")
+    with pytest.raises(UnavailableError) as full:
+        write_file(tmp_path / "full-device", b"data")
+    assert (wrong.value.code, full.value.code) == (ErrorCode.INPUT_INVALID, ErrorCode.STORE_UNAVAILABLE)
