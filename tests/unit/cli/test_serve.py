@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from shardrel.records.report import REPORT_PREDICATE, STATEMENT_PAYLOAD, Counts
 from shardrel.store.local import LocalStore
 from shardrel.trust.envelope import seal
 from shardrel.trust.statement import statement
-from shardrel.watch.figures import METRICS
+from shardrel.watch.figures import METRICS, Figures
 from tests.support.gates import a_report
 from tests.support.runs import a_deletion
 from tests.support.training import TrainingWorld, training_world
@@ -118,3 +119,33 @@ def test_a_gate_that_does_not_hold_is_not_ready(world: TrainingWorld, tmp_path: 
         seen = figures(address)
         assert seen["shardrel_gate_ready"] == {(("dataset", "other"),): 0}
         assert sum(seen["shardrel_gate_read_failures_total"].values()) >= 1
+
+
+def test_figures_are_put_in_the_place_of_others_at_once() -> None:
+    """A scrape while a gate is read again sees all figures of before or all of after."""
+    figures, name = Figures(), "shardrel_fence_watermark"
+
+    def fresh(value: int) -> Figures:
+        made = Figures()
+        for number in range(200):
+            made.put(name, value, dataset=f"data-{number}", fence="tombstones")
+        return made
+
+    seen: list[set[float]] = []
+    sizes: set[int] = set()
+    figures.replace([name], fresh(0))
+    done = threading.Event()
+
+    def scrape() -> None:
+        while not done.is_set():
+            values = figures.read()[name].values()
+            seen.append(set(values))
+            sizes.add(len(values))
+
+    reader = threading.Thread(target=scrape)
+    reader.start()
+    for value in range(1, 300):
+        figures.replace([name], fresh(value))
+    done.set()
+    reader.join()
+    assert (sizes, max(map(len, seen))) == ({200}, 1)
