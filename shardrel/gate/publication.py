@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from shardrel.digest import parse_digest
-from shardrel.errors import ErrorCode, RefusedError
+from shardrel.errors import ErrorCode, NotFoundError, RefusedError
 from shardrel.gate.call import Call, perform
 from shardrel.gate.closure import root_closure
 from shardrel.gate.condemned import cleared
@@ -92,21 +92,36 @@ def end_publication(
     Effects: as ``register.submit``; nothing where an earlier try ended it.
     """
     view = read_gate(store, dataset)
-    if publication not in view.body.publications and root is not None and root in view.body.candidates:
-        return view.body.candidates[root].state
     request = EndPublication(
         publication=check_name(publication, "publication"),
         root=None if root is None else parse_digest(root),
         pin=pin,
     )
+    if state := _ended(view, request):
+        return state
     try:
         done = perform(store, dataset, request, call, lambda now: _untouched(store, request, now), view=view)
+    except NotFoundError:
+        if state := _ended(read_gate(store, dataset), request):
+            return state
+        raise
     except RefusedError as err:
         if err.code == ErrorCode.RETENTION_SWEPT:
             # What another run writes is written under a pin of its own.
             perform(store, dataset, replace(request, root=None), call, lambda _: _NO_EVIDENCE)
         raise
     return None if root is None else done.body.candidates[root].state
+
+
+def _ended(view: GateView, request: EndPublication) -> str | None:
+    """The root's state where another run of this publication came first; None where this one has yet to end it.
+
+    A root that the gate knows was ended under the pin that its objects were written under, and is retained since.
+    """
+    candidate = None if request.root is None else view.body.candidates.get(request.root)
+    pin = view.body.publications.get(request.publication)
+    ours = pin is not None and request.pin in (None, pin.sequence)
+    return None if candidate is None or ours else candidate.state
 
 
 def _untouched(store: Store, request: EndPublication, view: GateView | None) -> Evidence:

@@ -27,6 +27,7 @@ from shardrel.gate.view import read_gate
 from shardrel.records.policy import Policy, Role
 from shardrel.records.report import APPROVAL_PREDICATE, REPORT_PREDICATE, STATEMENT_PAYLOAD
 from shardrel.store.memory import MemoryStore
+from shardrel.store.port import Store
 from shardrel.trust.envelope import MAX_ENVELOPE_BYTES, seal
 from shardrel.trust.statement import statement
 from tests.support import gates
@@ -185,6 +186,28 @@ def test_a_publication_that_is_run_again_goes_on(store: MemoryStore) -> None:
     with pytest.raises(NotFoundError) as ended:
         end_publication(store, DATASET, "p", None, publisher)
     assert ended.value.code == ErrorCode.GATE_NO_PUBLICATION
+
+
+def test_runs_of_one_publication_at_the_same_time_all_learn_of_its_root(store: MemoryStore) -> None:
+    publisher, root = gates.call("publisher"), gates.a_root("three")
+    pin = begin_publication(store, DATASET, "p", gates.SNAPSHOT, publisher).sequence
+
+    def end(where: Store, pin: int) -> str | None:
+        return end_publication(where, DATASET, "p", root, publisher, pin=pin)
+
+    # Another run ends it between what this one reads and what it writes.
+    ended: list[str | None] = []
+    first = Rule(operation="swap", fault=Fault.HOOK, hook=lambda _: ended.append(end(store, pin)))
+    forestalled = FaultyStore(store, [first])
+    assert end(forestalled, pin) == "STAGED"
+    assert ended == ["STAGED"]
+    # A third one has begun since, and a run under the former pin comes late.
+    later = begin_publication(store, DATASET, "p", gates.SNAPSHOT, publisher).sequence
+    assert later > pin
+    assert end(store, pin) == "STAGED"
+    assert list(read_gate(store, DATASET).body.publications) == ["p"]
+    assert end(store, later) == "STAGED"
+    assert not read_gate(store, DATASET).body.publications
 
 
 def test_status_tells_a_verified_candidate_from_a_staged_one(store: MemoryStore) -> None:
