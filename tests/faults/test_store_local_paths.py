@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from shardrel.digest import digest_of
-from shardrel.errors import ErrorCode, IntegrityError, ShardrelError, UnavailableError
+from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError, ShardrelError, UnavailableError
 from shardrel.store.folders import translated
 from shardrel.store.layout import gate_key, object_key, operation_key, run_key
 from shardrel.store.local import LocalStore
@@ -145,12 +145,13 @@ def test_reading_makes_nothing(root: Path) -> None:
     assert not root.exists()
 
 
-def test_a_root_that_is_a_file_is_unavailable(tmp_path: Path) -> None:
+def test_a_root_that_can_be_no_folder_is_a_wrong_call(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(ShardrelError) as failed:
-            LocalStore(path).create(RECORD, b"1")
-        assert failed.value.code in (ErrorCode.STORE_UNAVAILABLE, ErrorCode.STORAGE_UNSAFE_PATH)
+    for path in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / ("x" * 300)):
+        for ask in (lambda store: store.create(RECORD, b"1"), lambda store: store.read(RECORD, max_bytes=1)):
+            with pytest.raises(InvalidInputError) as failed:
+                ask(LocalStore(path))
+            assert failed.value.code is ErrorCode.INPUT_INVALID
 
 
 def test_names_outside_the_layout_are_not_listed(store: LocalStore, root: Path) -> None:
