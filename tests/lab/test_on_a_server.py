@@ -29,7 +29,10 @@ def stores_of(server: "S3Server", bucket: str) -> ServerStores:
     return ServerStores(s3_store(bucket, server.endpoint_url).url, Server(endpoint_url=None, quoted_tokens=True))
 
 
-@pytest.mark.parametrize(("barrier", "landed"), [("commit-before-put", False), ("commit-after-put", True)])
+@pytest.mark.parametrize(
+    ("barrier", "landed"),
+    [pytest.param("commit-before-put", False, marks=pytest.mark.slow), ("commit-after-put", True)],
+)
 def test_the_request_that_installs_the_commit_record_decides(
     barrier: str,
     landed: bool,

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-_NET = "10.213.77"
+_NET = "10.213"
+_OURS = 254
 
 
 @dataclass(frozen=True)
@@ -31,18 +32,29 @@ class Host:
         """Take its cable out: nothing is refused, nothing arrives."""
         _ip("-n", self.name, "link", "set", self.interface, "down")
 
+    def plug(self) -> None:
+        """Put it in again."""
+        _ip("-n", self.name, "link", "set", self.interface, "up")
+
 
 @contextmanager
-def network(hosts: int) -> Iterator[list[Host]]:
-    """So many hosts that reach each other and nothing else; gone at the end."""
+def network(hosts: int, *, with_us: bool = False) -> Iterator[list[Host]]:
+    """So many hosts that reach each other and nothing else; gone at the end.
+
+    Args:
+        hosts: How many.
+        with_us: This machine has a cable into the network too.
+    """
     tag = uuid.uuid4().hex[:8]  # the kernel takes its time to forget a name
-    bridge = f"br{tag}"
+    bridge, net = f"br{tag}", f"{_NET}.{int(tag[:2], 16)}"
     made: list[Host] = []
     _ip("link", "add", bridge, "type", "bridge")
     try:
         _ip("link", "set", bridge, "up")
+        if with_us:
+            _ip("addr", "add", f"{net}.{_OURS}/24", "dev", bridge)
         for number in range(hosts):
-            host = Host(name=f"shardrel-{tag}-{number}", address=f"{_NET}.{number + 1}")
+            host = Host(name=f"shardrel-{tag}-{number}", address=f"{net}.{number + 1}")
             _ip("netns", "add", host.name)
             made.append(host)
             _plug(host, bridge, f"v{tag}{number}")

@@ -86,7 +86,8 @@ def start_rank(
     }
     words = [*prefix, sys.executable, str(script), *[str(word) for word in arguments]]
     pipe = subprocess.PIPE
-    return RankProcess(rank, subprocess.Popen(words, cwd=ROOT, env=setting, stdout=pipe, stderr=pipe, text=True))
+    process = subprocess.Popen(words, cwd=ROOT, env=setting, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    return RankProcess(rank, process)
 
 
 @contextmanager

@@ -132,9 +132,9 @@ def _start(base: Path, prepare: Prepare) -> S3Server:
             start_new_session=True,
         )
     try:
-        names = _make_buckets(launch, process)
+        names = make_buckets(launch, process)
     except BaseException as err:
-        _kill_all(process.pid)
+        kill_all(process.pid)
         process.wait()
         raise RuntimeError(f"the server did not come up: {(data / 'log').read_text()[-2000:]}") from err
     server = S3Server(endpoint_url=launch.endpoint_url, **names)
@@ -147,7 +147,7 @@ def _start(base: Path, prepare: Prepare) -> S3Server:
 _children: dict[int, "subprocess.Popen[bytes]"] = {}
 
 
-def _kill_all(leader: int) -> None:
+def kill_all(leader: int) -> None:
     """The server and what it started: it leads a session of its own."""
     with suppress(ProcessLookupError):
         os.killpg(leader, signal.SIGKILL)
@@ -156,7 +156,7 @@ def _kill_all(leader: int) -> None:
 def _kill(base: Path) -> None:
     """SIGKILL: an orderly stop takes many seconds, and nothing of the data is kept."""
     pid = json.loads((base / "server.json").read_text())["pid"]
-    _kill_all(pid)
+    kill_all(pid)
     (base / "server.json").unlink()
     if pid in _children:
         _children.pop(pid).wait()
@@ -172,8 +172,8 @@ def free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
-def _make_buckets(launch: Launch, process: "subprocess.Popen[bytes]") -> dict[str, str]:
-    """Make the buckets as soon as the server can; a first object shows that it has a volume to write to."""
+def make_buckets(launch: Launch, process: "subprocess.Popen[bytes]") -> dict[str, str]:
+    """Make the buckets where they are absent, as soon as the server can; an object shows that it has a volume."""
     client = make_client(launch.endpoint_url)
     deadline = time.monotonic() + launch.patience
     names = {"plain": "plain", "versioned": "versioned"}
