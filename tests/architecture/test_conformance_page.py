@@ -21,7 +21,7 @@ def names_in(path: Path) -> set[str]:
     return {node.name for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
 
 
-PAGES = [FOLDER, ROOT / "tests" / "unit" / "checkpoint", ROOT / "tests" / "distributed"]
+PAGES = [FOLDER, *(ROOT / "tests" / name for name in ("unit/checkpoint", "distributed", "simulation"))]
 
 
 @pytest.mark.parametrize("folder", PAGES, ids=lambda folder: folder.name)
