@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shardrel import clock
-from shardrel.cli import drill_crash
+from shardrel.cli import drill_crash, drill_power
 from shardrel.cli.drill_crash import CrashOptions
+from shardrel.cli.drill_power import PowerOptions
 from shardrel.cli.output import Result, Table, meter
 from shardrel.cli.settings import Settings
 from shardrel.errors import ErrorCode, InvalidInputError, UnavailableError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from shardrel.store.port import Store
 
 _PANEL = "The drill crash"
+_POWER_PANEL = "The drill power-loss"
 
 
 def drill(
@@ -63,6 +65,27 @@ def drill(
         str | None,
         typer.Option("--expected-revision", metavar="SHA", help="Its commit, 40 digits.", rich_help_panel=_PANEL),
     ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(
+            "--only", metavar="TRANSACTION", help="Judge one transaction alone.", rich_help_panel=_POWER_PANEL
+        ),
+    ] = None,
+    every: Annotated[
+        int | None,
+        typer.Option(
+            "--every", min=1, metavar="N", help="Only every N-th state; default all.", rich_help_panel=_POWER_PANEL
+        ),
+    ] = None,
+    leave_out: Annotated[
+        str | None,
+        typer.Option(
+            "--leave-out",
+            metavar="KIND",
+            help="Forget what was made durable: file or folder. The drill has to fail then.",
+            rich_help_panel=_POWER_PANEL,
+        ),
+    ] = None,
 ) -> Result:
     """Break things on purpose on a scratch store, and see that each fault is answered by its code.
 
@@ -71,6 +94,9 @@ def drill(
 
     The drill "crash" is another kind: real processes train on Fashion-MNIST, the one that commits a checkpoint is
     killed at --barrier, and what comes after is compared bit for bit with what was never interrupted.
+
+    So is "power-loss": system calls of a local store are recorded, by strace, and every state that a loss of power may
+    leave its disk in, at each of them, is rebuilt and recovered from.
     """
     from shardrel.drills.catalogue import DRILLS, chosen
     from shardrel.drills.cleanup import missing_parents
@@ -82,8 +108,13 @@ def drill(
     )  # fmt: skip
     if name == drill_crash.NAME:
         return drill_crash.crash(settings, crash)
-    if crash.given:
-        raise InvalidInputError(ErrorCode.INPUT_INVALID, "these options belong to: shardrel drill crash")
+    power = PowerOptions(only=only, every=every, leave_out=leave_out)
+    if name == drill_power.NAME and not crash.given:
+        return drill_power.power_loss(settings, power, drill_crash.teller(settings))
+    if crash.given or power.given:
+        raise InvalidInputError(
+            ErrorCode.INPUT_INVALID, "these options belong to another drill: see shardrel drill --help"
+        )
     if name is None:
         return _listed(DRILLS)
     drills = chosen(name)

@@ -155,12 +155,12 @@ def _setting(
         programs=the_programs(),
         processes=lambda logs: IsolatedProcesses(environment=dict(os.environ), logs=logs),
         now=clock.now_utc,
-        progress=_teller(settings),
+        progress=teller(settings),
     )
 
 
-def _teller(settings: Settings) -> Callable[[str], None]:
-    """Says on a terminal how far the drill is."""
+def teller(settings: Settings) -> Callable[[str], None]:
+    """Says on a terminal how far a drill is."""
 
     def say(what: str) -> None:
         if sys.stderr.isatty() and not settings.as_json:

@@ -8,7 +8,7 @@ from shardrel.digest import Domain, domain_hash, lp
 from shardrel.errors import ErrorCode, RefusedError
 from shardrel.gate.call import Call
 from shardrel.gate.facts import Evidence
-from shardrel.gate.pending import operation
+from shardrel.gate.pending import forget, operation
 from shardrel.gate.register import submit
 from shardrel.gate.view import GateView, find_gate
 from shardrel.records.gate import GateBody
@@ -41,9 +41,11 @@ def init(store: Store, dataset: str, policy: Policy, call: Call) -> Initialised:
     """
     described = unversioned(put_record(store, validate(policy)))
     view = find_gate(store, dataset)
-    if view is not None:
-        return _already(view.body, described.digest)
     subject = [store.url, dataset, "init", msgspec.to_builtins(described)]
+    if view is not None:
+        there = _already(view.body, described.digest)
+        forget(call.pending, subject)
+        return there
     with operation(call.pending, subject, call.operation_id) as operation_id:
         gate_id = domain_hash(Domain.ID, lp(b"gate"), lp(dataset.encode()), lp(operation_id.encode())).hex()[:32]
         evidence = Evidence(signers=frozenset(), policy=policy)

@@ -1,12 +1,18 @@
 """Keys that a gate names, and ids of operations that a re-run needs, are on the disk before anything rests on them."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from shardrel.gate.init import init
 from shardrel.gate.pending import operation
+from shardrel.store.forwarding import ForwardingStore
+from shardrel.store.memory import MemoryStore
+from shardrel.store.port import ObjectKey, SwapOutcome, Token
 from shardrel.trust import keyring
+from tests.support import gates
 
 SUBJECT = ["store", "dataset", "admit"]
 
@@ -63,3 +69,20 @@ def test_an_operation_of_a_dead_command_is_durable_before_it_goes_on(tmp_path: P
     with operation(tmp_path, SUBJECT, None) as again:
         assert again == first
         assert inode(tmp_path) in flushed
+
+
+def test_an_init_that_finds_its_gate_lets_its_id_go(tmp_path: Path) -> None:
+    """The one before was killed behind the swap."""
+
+    class Dying(ForwardingStore):
+        def swap(self, key: ObjectKey, data: bytes, expected: Token | None) -> SwapOutcome:
+            super().swap(key, data, expected)
+            raise KeyboardInterrupt
+
+    store = MemoryStore()
+    call = replace(gates.call(), pending=tmp_path / "operations")
+    with pytest.raises(KeyboardInterrupt):
+        init(Dying(store), gates.DATASET, gates.a_policy(), call)
+    assert len(list((tmp_path / "operations").iterdir())) == 1
+    assert init(store, gates.DATASET, gates.a_policy(), call).already
+    assert list((tmp_path / "operations").iterdir()) == []
