@@ -18,10 +18,11 @@ from benchmarks.floor import TUPLE_BYTES
 from benchmarks.inputs import write_ipc
 from benchmarks.measure import note, pairs
 from benchmarks.release import declare, place, publish_once
-from publisher.member_index import PART_RECORDS, encode_part, index_table, member_index, put_parts
+from publisher.member_index import encode_part, index_table, member_index, put_parts
 from shardrel.canonical import json
 from shardrel.canonical.sha import fixed_rows, sha256_rows
 from shardrel.digest import raw_digest, to_digest
+from shardrel.membership.bounds import PART_RECORDS
 from shardrel.membership.columns import Members
 from shardrel.membership.merkle import MerkleStream, ordered_root
 from shardrel.membership.tuples import member_leaves

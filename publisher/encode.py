@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from publisher.sink import encoded
+from shardrel.membership.columns import STORED_FIELDS
 from shardrel.records.release import ColumnEncoding, Compression, Serializer
 
 Groups = Callable[[], Iterable[Any]]
-RESERVED = ("_shardrel_sample_id", "_shardrel_source_id", "_shardrel_source_version", "_shardrel_split")
 
 
 def reserved_fields() -> list[Any]:
     """The columns that stand before the payload."""
-    return [pa.field(name, pa.string(), nullable=False) for name in RESERVED]
+    return [pa.field(name, pa.string(), nullable=False) for name in STORED_FIELDS]
 
 
 def serializer_of(columns: tuple[ColumnEncoding, ...], row_group_records: int) -> Serializer:

@@ -11,10 +11,9 @@ import pyarrow as pa
 from publisher.tuple_fields import check_field_type, check_token_type
 from shardrel.canonical.schema import record_schema
 from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.membership.columns import RESERVED_PREFIX
 from shardrel.records.schema import Field, RecordSchema, StringType
 from shardrel.records.snapshot import Columns
-
-RESERVED_PREFIX = "_shardrel_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

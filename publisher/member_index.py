@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from publisher.encryption import encryption_properties
 from publisher.sink import encoded
 from shardrel.digest import Digest, to_digest
+from shardrel.membership.bounds import PART_BYTES, PART_RECORDS
 from shardrel.membership.columns import Digests, fixed_digests, plain
 from shardrel.records.descriptor import PARQUET
 from shardrel.records.snapshot import MemberIndex, Part
@@ -22,8 +23,6 @@ from shardrel.store.objects import put, unversioned
 from shardrel.store.port import Store
 from shardrel.trust.sealed_parts import PartsKey
 
-PART_BYTES = 64 * 1024 * 1024
-PART_RECORDS = 262_144
 _ROOM = 1 << 20
 
 _DICTIONARIES = ["source_id", "source_version", "split"]

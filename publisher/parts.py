@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from publisher.member_index import PART_RECORDS, encode_part
+from publisher.member_index import encode_part
+from shardrel.membership.bounds import PART_RECORDS
 from shardrel.membership.columns import FIELDS, from_table
 from shardrel.trust.sealed_parts import PartsKey
 

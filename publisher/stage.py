@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from publisher.encode import RESERVED
 from publisher.pieces import Pieces
 from publisher.splits import SplitCounter
 from shardrel.canonical.sha import Bytes32
-from shardrel.membership.columns import Digests, Members, combined
+from shardrel.membership.columns import STORED_FIELDS, Digests, Members, combined
 from shardrel.records.snapshot import SplitTotals
 
 T = TypeVar("T", bound=np.generic)
@@ -45,7 +44,7 @@ class Prepared:
     def to_table(self) -> Any:
         """Reserved columns, some still with a dictionary, then the payload."""
         strings = self.members.strings
-        reserved = [pa.field(name, column.type) for name, column in zip(RESERVED, strings, strict=True)]
+        reserved = [pa.field(name, column.type) for name, column in zip(STORED_FIELDS, strings, strict=True)]
         return pa.table([*strings, *self.payload.columns], schema=pa.schema([*reserved, *self.payload.schema]))
 
 
@@ -75,12 +74,12 @@ class Staged:
 
     def sample_ids(self, piece: int) -> Any:
         """Sample ids of one piece."""
-        return combined(self.pieces[piece].column(RESERVED[0]))
+        return combined(self.pieces[piece].column(STORED_FIELDS[0]))
 
     def members(self, piece: int) -> Members:
         """Tuple fields of one piece."""
         table = self.pieces[piece]
-        ids, sources, versions, splits = [combined(table.column(name)) for name in RESERVED]
+        ids, sources, versions, splits = [combined(table.column(name)) for name in STORED_FIELDS]
         first, last = int(self.starts[piece]), int(self.starts[piece + 1])
         return Members(
             sample_ids=ids,

@@ -14,9 +14,7 @@ import pyarrow.types as at
 
 from shardrel.canonical.json import MAX_INTEGER
 from shardrel.errors import ErrorCode, InvalidInputError
-
-MAX_ID_BYTES = 1024
-MAX_FIELD_BYTES = 4096
+from shardrel.membership.bounds import MAX_FIELD_BYTES, MAX_ID_BYTES
 
 
 class FieldError(InvalidInputError):

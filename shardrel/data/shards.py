@@ -11,12 +11,11 @@ import pyarrow.compute as pc
 from shardrel.canonical.schema import logical_arrow_type, physical_schema
 from shardrel.data.encryption import open_parquet
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
+from shardrel.membership.columns import SPLIT_COLUMN
 from shardrel.records.descriptor import Descriptor
 from shardrel.records.release import Shard
 from shardrel.records.schema import Field, RecordSchema
 from shardrel.trust.release_keys import ShardLock
-
-SPLIT_COLUMN = "_shardrel_split"
 
 
 def shard_descriptor(shard: Shard) -> Descriptor:

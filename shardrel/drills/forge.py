@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from shardrel.canonical.rows import RowEncoder
 from shardrel.digest import Domain, domain_hash, raw_digest, to_digest, u64
 from shardrel.drills.tools import PutIndex
-from shardrel.membership.columns import Members, combined, concat
+from shardrel.membership.columns import FIELDS, SPLIT_COLUMN, Members, combined, concat
 from shardrel.membership.merkle import MerkleStream, ordered_root
 from shardrel.membership.order import canonical_order
 from shardrel.membership.tuples import member_leaves, member_set_digest
@@ -29,8 +29,7 @@ from shardrel.store.objects import get_by_digest, get_record, put, put_record
 from shardrel.store.port import Store
 
 # The reserved columns stand before the payload.
-TUPLE_COLUMNS = 4
-SPLIT_COLUMN = "_shardrel_split"
+TUPLE_COLUMNS = len(FIELDS)
 
 
 @dataclass

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from shardrel.drills.drill import Codes, Drill
-from shardrel.drills.forge import SPLIT_COLUMN, Forgery, with_first, with_values
+from shardrel.drills.forge import Forgery, with_first, with_values
 from shardrel.drills.scratch import RECORDS, Scene, Scratch, records_table
 from shardrel.errors import ErrorCode
+from shardrel.membership.columns import SPLIT_COLUMN, STORED_FIELDS
 
-_ID = "_shardrel_sample_id"
-_VERSION = "_shardrel_source_version"
+_ID, _, _VERSION, _ = STORED_FIELDS
 
 
 def _forged(name: str, change: Callable[[Forgery], None]) -> Callable[[Scratch], Codes]:

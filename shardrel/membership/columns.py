@@ -16,6 +16,10 @@ Digests = npt.NDArray[np.uint8]
 Order = npt.NDArray[np.int64]
 
 FIELDS = ("sample_id", "source_id", "source_version", "split")
+RESERVED_PREFIX = "_shardrel_"
+# The columns of a shard before its payload.
+STORED_FIELDS = tuple(RESERVED_PREFIX + name for name in FIELDS)
+SPLIT_COLUMN = STORED_FIELDS[FIELDS.index("split")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from shardrel.canonical import json
 from shardrel.canonical.sha import Bytes32
 from shardrel.digest import Domain, domain_hash, lp, raw_digest, to_digest
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
+from shardrel.membership.bounds import MAX_ID_BYTES
 from shardrel.membership.merkle import BLOCK_LEAVES, ordered_root
 from shardrel.membership.proof import range_nodes, tree_of_range
 from shardrel.proofs.index import IndexList
@@ -15,8 +16,6 @@ from shardrel.records.release import Release
 from shardrel.records.snapshot import MemberIndex, Snapshot
 from shardrel.store.objects import get_by_digest, get_record
 from shardrel.store.port import Store
-
-_MAX_ID_BYTES = 1024
 
 
 def prove(store: Store, root: str, sample_id: str, reading: Reading) -> Proof:
@@ -34,12 +33,13 @@ def prove(store: Store, root: str, sample_id: str, reading: Reading) -> Proof:
 
     Raises:
         InvalidInputError: ``input.invalid`` for an id that no sample can have.
-        IntegrityError: ``member-index.mismatch`` when the member index does not lead to the ordered root.
+        IntegrityError: ``member-index.mismatch`` when the member index does not lead to the ordered root;
+            ``snapshot.invalid`` when a part of the snapshot is none.
         ShardrelError: Storage and format codes of what is read.
 
     Source: schemas/SPEC.md#proofs
     """
-    if not 0 < len(_utf8(sample_id)) <= _MAX_ID_BYTES:
+    if not 0 < len(_utf8(sample_id)) <= MAX_ID_BYTES:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, "a sample id has 1 to 1,024 bytes")
     release = json.decode(get_by_digest(store, root), Release)
     index = get_record(store, release.objects.member_index, MemberIndex)

@@ -13,7 +13,8 @@ from shardrel.data.encryption import open_parquet
 from shardrel.data.shards import shard_descriptor
 from shardrel.digest import to_digest
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
-from shardrel.membership.columns import FIELDS, combined
+from shardrel.membership.bounds import PART_BYTES, PART_RECORDS
+from shardrel.membership.columns import FIELDS, STORED_FIELDS, combined
 from shardrel.records.proof import ProvenMember
 from shardrel.records.release import Release, Shard
 from shardrel.records.schema import RecordSchema
@@ -24,13 +25,22 @@ from shardrel.trust.key_encryption import Unlocked
 from shardrel.trust.release_keys import ShardLock, index_key, part_lock, shard_lock, snapshot_key
 from shardrel.trust.sealed_parts import PartsKey
 
-MAX_PART_BYTES = 64 * 1024 * 1024
-MAX_PART_RECORDS = 262_144
-Columns = dict[str, Any]
-_STRINGS = dict.fromkeys(FIELDS, pa.string())
-_DECLARED: Columns = {**_STRINGS, "content_digest": pa.binary(32)}
-_INDEXED: Columns = {"sample_id": pa.string(), "leaf": pa.binary(32), "shard": pa.uint32(), "row": pa.uint32()}
-_TUPLE_COLUMNS = ("_shardrel_sample_id", "_shardrel_source_id", "_shardrel_source_version", "_shardrel_split")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PartKind:
+    """The columns of a part with their types, and the code for one that is something else."""
+
+    columns: dict[str, Any]
+    wrong: ErrorCode
+
+
+_DECLARED = _PartKind(
+    columns={**dict.fromkeys(FIELDS, pa.string()), "content_digest": pa.binary(32)}, wrong=ErrorCode.SNAPSHOT_INVALID
+)
+_INDEXED = _PartKind(
+    columns={"sample_id": pa.string(), "leaf": pa.binary(32), "shard": pa.uint32(), "row": pa.uint32()},
+    wrong=ErrorCode.MEMBER_INDEX,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +108,8 @@ def stored_member(store: Store, release: Release, place: tuple[int, int], readin
     record = _record(reading.shard(release, release.shards[number]), row)
     encoder = RowEncoder(get_record(store, release.objects.record_schema, RecordSchema))
     try:
-        content = encoder.content_digests(record.drop_columns(list(_TUPLE_COLUMNS))).digests[0].tobytes()
-        _, source, version, split = (str(record.column(name)[0]) for name in _TUPLE_COLUMNS)
+        content = encoder.content_digests(record.drop_columns(list(STORED_FIELDS))).digests[0].tobytes()
+        _, source, version, split = (str(record.column(name)[0]) for name in STORED_FIELDS)
     except (KeyError, InvalidInputError) as err:
         raise IntegrityError(ErrorCode.RECORD_SCHEMA, "a record of a shard does not fit the record schema") from err
     return ProvenMember(source_id=source, source_version=version, content_digest=to_digest(content), split=split)
@@ -125,26 +135,26 @@ def _record(file: Any, row: int) -> Any:
     raise IntegrityError(ErrorCode.MEMBER_INDEX, "the member index names a row that the shard does not have")
 
 
-def _part_list(store: Store, parts: tuple[Part, ...], columns: Columns, key: PartsKey | None) -> PartList:
+def _part_list(store: Store, parts: tuple[Part, ...], kind: _PartKind, key: PartsKey | None) -> PartList:
     return PartList(
         parts=parts if key is None else key.opened(parts),
         # The neighbours of a member mostly are in its own part.
-        read=lru_cache(maxsize=2)(lambda part: _read_part(store, part, columns, key)),
+        read=lru_cache(maxsize=2)(lambda part: _read_part(store, part, kind, key)),
     )
 
 
-def _read_part(store: Store, part: Part, columns: Columns, key: PartsKey | None) -> Any:
-    if part.object.size > MAX_PART_BYTES or part.records > MAX_PART_RECORDS:
-        raise IntegrityError(ErrorCode.MEMBER_INDEX, "a part is larger than a part may be")
+def _read_part(store: Store, part: Part, kind: _PartKind, key: PartsKey | None) -> Any:
+    if part.object.size > PART_BYTES or part.records > PART_RECORDS:
+        raise IntegrityError(kind.wrong, "a part is larger than a part may be")
     lock = None if key is None else part_lock(key, part)
     file = open_parquet(get(store, part.object), lock, part.object.digest)
     if file.metadata.num_rows != part.records:
-        raise IntegrityError(ErrorCode.MEMBER_INDEX, "a part holds another number of members than it says")
+        raise IntegrityError(kind.wrong, "a part holds another number of members than it says")
     table = _decoded(file.read)
-    if dict(zip(table.schema.names, table.schema.types, strict=True)) != columns or any(
+    if dict(zip(table.schema.names, table.schema.types, strict=True)) != kind.columns or any(
         column.null_count for column in table.columns
     ):
-        raise IntegrityError(ErrorCode.MEMBER_INDEX, "a part has other columns than a part has")
+        raise IntegrityError(kind.wrong, "a part has other columns than a part has")
     return table
 
 

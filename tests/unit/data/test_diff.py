@@ -111,13 +111,21 @@ def test_a_release_holds_what_its_index_names_and_no_more(tmp_path: Path) -> Non
 def test_a_release_whose_index_is_not_one_of_its_snapshot_is_refused() -> None:
     built = a_release()
     other = replace(built.snapshot, parts=built.snapshot.parts[:1], records=built.snapshot.parts[0].records - 1)
-    part = replace(other.parts[0], object=_without_first(built, other))
+    part = replace(other.parts[0], object=_without_first(built, other), records=other.records)
     described = put_record(built.store, replace(other, parts=(part,)))
     release = replace(built.release, objects=replace(built.release.objects, snapshot=described))
     assert get_record(built.store, described, Snapshot).parts == (part,)
     with pytest.raises(IntegrityError) as caught:
         list(members_of(built.store, release, stored_reading(built.store, Unlocked())))
     assert caught.value.code == ErrorCode.MEMBER_INDEX
+
+
+def test_a_part_of_a_snapshot_that_is_not_what_it_says_has_the_snapshots_code() -> None:
+    built = a_release()
+    part = replace(built.snapshot.parts[0], records=built.snapshot.parts[0].records - 1)
+    with pytest.raises(IntegrityError) as caught:
+        stored_reading(built.store, Unlocked()).snapshot(replace(built.snapshot, parts=(part,))).read(part)
+    assert caught.value.code == ErrorCode.SNAPSHOT_INVALID
 
 
 def _without_first(built: Any, snapshot: Snapshot) -> Any:

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from publisher.columns import column_encodings
-from publisher.encode import RESERVED, encode_shard, reserved_fields, serializer_of
+from publisher.encode import encode_shard, reserved_fields, serializer_of
 from publisher.gather import row_groups, some_records
 from publisher.pieces import Pieces
 from publisher.scatter import Cuts, Scattered, numbers_of, scatter
 from publisher.stage import Prepared, Staged, stage
 from publisher.tuple_fields import constant
-from shardrel.membership.columns import Members
+from shardrel.membership.columns import STORED_FIELDS, Members
 from shardrel.records.release import Compression, Sharding
 
 RECORDS = 400
@@ -70,7 +70,7 @@ def test_row_groups_hold_the_records_of_a_shard_in_the_order_asked_for(
             assert rows.column("v").to_pylist() == order.tolist()
             some = some_records(scattered, shard, order, np.arange(0, len(order), 3))
             assert some.column("v").to_pylist() == order[::3].tolist()
-            assert [some.schema.field(name) for name in RESERVED] == reserved_fields()
+            assert [some.schema.field(name) for name in STORED_FIELDS] == reserved_fields()
 
 
 def test_a_shard_that_no_record_fell_into_is_one_empty_row_group(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_shard_that_no_record_fell_into_is_one_empty_row_group(tmp_path: Path)
     empty = next(shard for shard in range(5000) if shard not in numbers)
     groups = list(row_groups(scattered, empty, np.zeros(0, np.int64), 16))
     assert [group.num_rows for group in groups] == [0]
-    assert [groups[0].schema.field(name) for name in RESERVED] == reserved_fields()
+    assert [groups[0].schema.field(name) for name in STORED_FIELDS] == reserved_fields()
 
 
 def test_spilled_pieces_leave_one_file_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_origins_with_a_dictionary_have_the_bytes_of_plain_ones(distinct: int) -
     names = pa.array([f"{i:05d}-" + "n" * (i % 7) for i in range(distinct + 5)])
     folded = pa.DictionaryArray.from_arrays(indices, names)
     ids = pa.array([f"id-{i:06d}" for i in range(count)])
-    table = pa.table([ids, folded, folded, constant("train", count), ids], names=[*RESERVED, "text"])
+    table = pa.table([ids, folded, folded, constant("train", count), ids], names=[*STORED_FIELDS, "text"])
     pieces = Pieces(Path(), 1 << 30)
     pieces.add(table)
     pieces.flush()

@@ -6,7 +6,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from publisher.member_index import PART_RECORDS
 from publisher.parts import cut_parts, part_bytes
 from publisher.snapshot import SnapshotOptions, SnapshotResult, make_snapshot
 from publisher.spill import SortedRuns, first_twin
@@ -14,6 +13,7 @@ from publisher.splits import MAX_SPLITS, SplitCounter
 from shardrel.canonical.text import text_digest
 from shardrel.errors import ErrorCode, InvalidInputError, RefusedError, ShardrelError
 from shardrel.gate.fences import FenceSelectors, selectors
+from shardrel.membership.bounds import PART_RECORDS
 from shardrel.membership.columns import from_table
 from shardrel.records.schema import RecordSchema
 from shardrel.records.snapshot import Columns, Snapshot, SplitTotals
