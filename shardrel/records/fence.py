@@ -27,6 +27,12 @@ class TombstoneEntry(Record, frozen=True, kw_only=True):
     content_digest: DigestField | None
     reason: ReasonCode | None
 
+    def __post_init__(self) -> None:
+        if (self.sample_id, self.source_id, self.content_digest).count(None) != 2:
+            raise ValueError("an entry selects in one way")
+        if self.source_id is None and self.source_version is not None:
+            raise ValueError("a source version stands beside a source id")
+
 
 class Shingles(Record, frozen=True, kw_only=True):
     """The distinct normalised n-word shingles of a benchmark text.
@@ -55,13 +61,19 @@ class Shingles(Record, frozen=True, kw_only=True):
 
 
 class BenchmarkEntry(Record, frozen=True, kw_only=True):
-    """One benchmark item; content_digest or text_digest is set, shingles only beside text_digest."""
+    """One benchmark item; exactly one of content_digest and text_digest is set, shingles only beside text_digest."""
 
     sequence: Positive
     benchmark: str
     content_digest: DigestField | None
     text_digest: DigestField | None
     shingles: Shingles | None
+
+    def __post_init__(self) -> None:
+        if (self.content_digest, self.text_digest).count(None) != 1:
+            raise ValueError("an entry selects in one way")
+        if self.text_digest is None and self.shingles is not None:
+            raise ValueError("shingles stand beside a text digest")
 
 
 class TombstoneChunk(Record, tag_field="schema", tag="training.shard.tombstone-log.v1", frozen=True, kw_only=True):

@@ -8,13 +8,14 @@ import pytest
 from shardrel.canonical import json
 from shardrel.errors import ErrorCode, FormatError
 from shardrel.records.descriptor import MediaType
-from shardrel.records.fence import HexDigest
+from shardrel.records.fence import BenchmarkEntry, HexDigest, TombstoneEntry
 from shardrel.records.fields import DigestField, Name, ReasonCode
 from shardrel.records.release import ShardId
 from shardrel.records.run import RunRecord
 from shardrel.records.schema import IntType, RecordSchema
 
 ROOT = "sha256:" + "0" * 64
+GRAMS = {"words": 3, "least": 1, "digests": ["0" * 64], "screens": "0" * 8}
 GOOD = json.encode(RecordSchema(fields=()))
 
 
@@ -52,6 +53,39 @@ def test_good_bytes_are_a_record_and_of_one_kind() -> None:
 def test_a_last_newline_is_part_of_no_name(kind: Any) -> None:
     good = next(text for text in ("shard-00000-of-00001", "a/b", "0" * 64, ROOT) if _is(text, kind))
     assert not _is(good + "\n", kind)
+
+
+@pytest.mark.parametrize(
+    "selectors",
+    [
+        {},
+        {"sampleId": "a", "sourceId": "b"},
+        {"sampleId": "a", "contentDigest": ROOT},
+        {"sourceVersion": "1"},
+        {"sampleId": "a", "sourceVersion": "1"},
+    ],
+)
+def test_a_tombstone_that_selects_in_no_way_or_in_two_is_refused(selectors: dict[str, str]) -> None:
+    nothing = dict.fromkeys(("sampleId", "sourceId", "sourceVersion", "contentDigest", "reason"))
+    assert _decoded({**nothing, "sourceId": "a", "sourceVersion": "1"}, TombstoneEntry)
+    assert not _decoded({**nothing, **selectors}, TombstoneEntry)
+
+
+@pytest.mark.parametrize(
+    "selectors", [{}, {"contentDigest": ROOT, "textDigest": ROOT}, {"contentDigest": ROOT, "shingles": GRAMS}]
+)
+def test_a_benchmark_that_selects_in_no_way_or_in_two_is_refused(selectors: dict[str, Any]) -> None:
+    nothing = {"benchmark": "exam", **dict.fromkeys(("contentDigest", "textDigest", "shingles"))}
+    assert _decoded({**nothing, "textDigest": ROOT, "shingles": GRAMS}, BenchmarkEntry)
+    assert not _decoded({**nothing, **selectors}, BenchmarkEntry)
+
+
+def _decoded(fields: dict[str, Any], kind: Any) -> bool:
+    try:
+        json.decode(json.encode({"sequence": 1, **fields}), kind)
+    except FormatError:
+        return False
+    return True
 
 
 def _is(text: str, kind: Any) -> bool:
