@@ -21,6 +21,7 @@ from benchmarks.fences import measure_fences
 from benchmarks.floor import Beside, Hashes
 from benchmarks.gate import measure_gate
 from benchmarks.inputs import write_ipc
+from benchmarks.lab import measure_lab
 from benchmarks.loader import measure_loader, peer_python
 from benchmarks.measure import machine, note, pairs
 from benchmarks.memory import peaks
@@ -107,6 +108,7 @@ def areas(shards: int, count: int, *, quick: bool) -> dict[str, Callable[[], Fig
         "loader": lambda: measure_loader(quick=quick),
         "barrier": lambda: measure_barrier(quick=quick),
         "checkpoint": lambda: measure_checkpoint(quick=quick),
+        "lab": lambda: measure_lab(quick=quick),
     }
 
 
