@@ -19,6 +19,7 @@ from shardrel.checkpoint.dtypes import ITEM_BYTES
 from shardrel.checkpoint.file_slice import FileSlice
 from shardrel.checkpoint.imported import Found, Target, Wanted, commit_found
 from shardrel.checkpoint.leaves import Path, grow, tensor_name
+from shardrel.checkpoint.parameter_numbers import with_numbers
 from shardrel.checkpoint.save import Saved
 from shardrel.checkpoint.state_tree import flatten
 from shardrel.checkpoint.torch_file import StoredTensor, read_tensor, read_value
@@ -50,7 +51,7 @@ def import_dcp(target: Target, folder: FilePath, wanted: Wanted) -> Saved:
         path: trees[name] if name in trees else {"$": "tensor", "v": tensor_name(path)}
         for name, path in described.paths.items()
     }
-    return commit_found(target, list(found.values()), grow(leaves))
+    return commit_found(target, list(found.values()), with_numbers(grow(leaves)))
 
 
 def _metadata(folder: FilePath) -> bytes:

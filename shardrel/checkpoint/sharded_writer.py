@@ -20,6 +20,7 @@ from shardrel.checkpoint.attempts import Attempt, Committed, begin, commit, mani
 from shardrel.checkpoint.coverage import Box
 from shardrel.checkpoint.dtypes import ITEM_BYTES
 from shardrel.checkpoint.leaves import Path, grow, tensor_name
+from shardrel.checkpoint.parameter_numbers import with_numbers
 from shardrel.checkpoint.replicas import Owners
 from shardrel.checkpoint.sharded_plan import TreeBytes
 from shardrel.checkpoint.tensors import elements_of
@@ -165,7 +166,8 @@ class CommitWriter(StorageWriter):
             for name, path in paths.items()
         }
         entries.sort(key=lambda entry: entry.name)
-        manifest = manifest_of(attempt, purpose.cut, purpose.order, entries, grow(values), len(results), purpose.owners)
+        trees = with_numbers(grow(values))
+        manifest = manifest_of(attempt, purpose.cut, purpose.order, entries, trees, len(results), purpose.owners)
         done = commit(self._store, purpose.dataset, manifest, attempt, needed(purpose.signer))
         metadata.storage_data = json.encode(done)
 

@@ -34,10 +34,12 @@ from tests.support.checkpoints import (
     state,
     target,
 )
-from tests.support.gates import key
+from tests.support.gates import DATASET, key
 from tests.support.gloo import run_gloo
+from tests.support.process import peak_memory
 from tests.support.ranks import all_good
 from tests.support.runs import started_run
+from tests.support.sharded_jobs import assert_same
 
 DATA = "__0_0.distcp"
 
@@ -107,6 +109,63 @@ def test_what_torch_saves_comes_back_bit_for_bit(store: MemoryStore, tmp_path: P
     import_dcp(target(store), saved(tmp_path / "dcp", values), Wanted())
     values["model"]["parameter"] = values["model"]["parameter"].detach()
     assert_equal_state(restored_of(store).state, values)
+
+
+def test_an_optimizer_takes_its_imported_state(store: MemoryStore, tmp_path: Path) -> None:
+    def made(seed: int) -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+        torch.manual_seed(seed)
+        model = torch.nn.Linear(3, 2)
+        groups = [{"params": [model.weight]}, {"params": [model.bias], "lr": 0.5}]
+        optimizer = torch.optim.AdamW(groups, lr=0.1)
+        for _ in range(seed):
+            model(torch.ones(3)).sum().backward()
+            optimizer.step()
+        return model, optimizer
+
+    model, optimizer = made(2)
+    folder = saved(
+        tmp_path, {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "0": {"0": "no number"}}
+    )
+    import_dcp(target(store), folder, Wanted())
+    state = restored_of(store).state
+    other, fresh_one = made(1)
+    other.load_state_dict(state["model"])
+    fresh_one.load_state_dict(state["optimizer"])
+    assert_same(fresh_one.state_dict(), optimizer.state_dict())
+    assert state["0"] == {"0": "no number"}
+
+
+def test_metadata_that_is_too_long_is_not_read(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "dcp", {"w": torch.ones(2)})
+    with open(folder / METADATA, "r+b") as file:
+        file.truncate(1 << 33)
+    assert code(folder) == ErrorCode.INPUT_CORRUPT
+
+
+IMPORT = """
+from pathlib import Path
+from shardrel.checkpoint.import_dcp import import_dcp
+from shardrel.checkpoint.imported import Target, Wanted
+from shardrel.data import ledger
+from shardrel.store.local import LocalStore
+from shardrel.trust.keys import from_pem
+folder, root = Path({!r}), {!r}
+key = from_pem('admin', (folder / 'key.pem').read_bytes())
+target = Target(store=LocalStore(folder / 'store'), dataset={!r}, run={!r}, cut=ledger.genesis(root), signer=key)
+if {}:
+    import_dcp(target, folder / 'dcp', Wanted())
+pass"""
+
+
+@pytest.mark.slow
+def test_an_import_takes_a_few_pieces_of_memory(tmp_path: Path) -> None:
+    """192 MiB in one tensor, and another that lies across."""
+    started_run(LocalStore(tmp_path / "store"), ROOT, RUN)
+    (tmp_path / "key.pem").write_bytes(key("admin").to_pem())
+    large = torch.arange(12.0).reshape(12, 1).expand(12, 4 * 1024 * 1024).contiguous()
+    saved(tmp_path / "dcp", {"w": large, "t": large[:2].t()})
+    alone, doing = (peak_memory(IMPORT, str(tmp_path), ROOT, DATASET, RUN, does) for does in (0, 1))
+    assert doing - alone < 180 * 1024 * 1024
 
 
 def test_an_exported_checkpoint_comes_back(store: MemoryStore, tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ from shardrel.checkpoint.dtypes import ITEM_BYTES
 from shardrel.checkpoint.group import SoloGroup
 from shardrel.checkpoint.manifest import Expected
 from shardrel.checkpoint.save import save
-from shardrel.checkpoint.sharded import load_sharded
+from shardrel.checkpoint.sharded import load_sharded, save_sharded
+from shardrel.checkpoint.sharded_writer import Purpose
 from shardrel.drills.ranks import run_ranks
 from shardrel.store.local import LocalStore
 from shardrel.store.memory import MemoryStore
@@ -141,6 +142,23 @@ def test_a_scheduler_keeps_its_floats_exactly(store: MemoryStore) -> None:
         scheduler.step()
     save_it(store, {"scheduler": scheduler.state_dict()})
     assert restored_of(store).state["scheduler"] == scheduler.state_dict()
+
+
+def test_an_optimizer_takes_its_state_from_a_sharded_save(store: MemoryStore) -> None:
+    """DCP spells the numbers of parameters as strings, which an optimizer would take without a word, and have no state."""
+    first = Job(1)
+    first.train(3)
+    purpose = Purpose(dataset=DATASET, run=RUN, cut=cut(1), order=ORDER, signer=key("admin"))
+    save_sharded(store, {"optimizer": first.optimizer.state_dict()}, purpose)
+    second = Job(2)
+    second.optimizer.load_state_dict(restored_of(store).state["optimizer"])
+    assert_same(second.optimizer.state_dict(), first.optimizer.state_dict())
+    into = {"optimizer": Job(3).optimizer.state_dict()}
+    into["optimizer"]["state"] = {
+        n: {k: v * 0 for k, v in s.items()} for n, s in first.optimizer.state_dict()["state"].items()
+    }
+    load_sharded(store, into, dataset=DATASET, expected=Expected(run_id=RUN), signer=key("admin"))
+    assert_same(into["optimizer"], first.optimizer.state_dict())
 
 
 def of_every_layout(dtype: str) -> dict[str, torch.Tensor]:
