@@ -15,7 +15,8 @@ from shardrel.trust.key_encryption import KeyEncryption, version_of
 
 MEMORY_BYTES = 1 << 30
 ZSTD_3 = Compression(codec="zstd", level=3)
-_MAX_SHARDS = 1_000_000
+# The manifest has 64 MiB, and a shard more than 500 bytes in it.
+_MAX_SHARDS = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

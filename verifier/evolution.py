@@ -1,6 +1,7 @@
 """The report of schema evolution, made again from both record schemas. Source: schemas/SPEC.md#schema-evolution"""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from shardrel.canonical import json
 from shardrel.errors import ErrorCode, FormatError, IntegrityError, NotFoundError
@@ -18,8 +19,6 @@ from verifier.provenance import too_few
 from verifier.schema import is_sound
 from verifier.schema_changes import RenameError, changes_between
 from verifier.tally import Spot
-
-_LARGEST = json.MAX_RECORD_BYTES
 
 
 def check_evolution(
@@ -55,56 +54,70 @@ def check_evolution(
         yield Spot(code=refusal.code, subject=root, detail=str(refusal.context.get("changes") or refusal.message))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sides:
+    """What a report says, and both releases with their record schemas."""
+
+    claimed: SchemaEvolution
+    previous: Release
+    release: Release
+    old: RecordSchema
+    new: RecordSchema
+
+
 def _made_again(store: Store, release: Release, named: Descriptor) -> SchemaEvolution | Spot:
     """The report as it should be; what is said in its place where the one that is named does not hold."""
+    sides = _read(store, release, named)
+    if isinstance(sides, Spot):
+        return sides
+    if (wrong := _incomparable(sides)) is not None:
+        return wrong
+    made = _compared(sides)
+    if made == sides.claimed:
+        return made
+    detail = (
+        "a rename that it declares fits nowhere" if made is None else "the schemas differ in another way than it says"
+    )
+    return Spot(code=ErrorCode.EVOLUTION_MISMATCH, subject=named.digest, detail=detail)
+
+
+def _read(store: Store, release: Release, named: Descriptor) -> _Sides | Spot:
     subject = named.digest
     try:
-        if named.size > _LARGEST:
-            return Spot(
-                code=ErrorCode.FORMAT_TOO_LARGE, subject=subject, detail="a record is larger than a record may be"
-            )
         claimed = get_record(store, named, SchemaEvolution)
         subject = claimed.previous
         previous = json.decode(get_by_digest(store, subject), Release)
         subject = previous.objects.record_schema.digest
-        old = _schema(store, previous)
+        old = get_record(store, previous.objects.record_schema, RecordSchema)
         subject = release.objects.record_schema.digest
-        new = _schema(store, release)
+        new = get_record(store, release.objects.record_schema, RecordSchema)
     except (NotFoundError, IntegrityError, FormatError) as err:
         return Spot(code=err.code, subject=subject, detail=err.message)
-    if previous.dataset != release.dataset:
-        return Spot(
-            code=ErrorCode.ROOT_DATASET, subject=claimed.previous, detail="the previous release is of another dataset"
-        )
-    for schema, release_of in ((old, previous), (new, release)):
+    return _Sides(claimed=claimed, previous=previous, release=release, old=old, new=new)
+
+
+def _incomparable(sides: _Sides) -> Spot | None:
+    if sides.previous.dataset != sides.release.dataset:
+        detail = "the previous release is of another dataset"
+        return Spot(code=ErrorCode.ROOT_DATASET, subject=sides.claimed.previous, detail=detail)
+    for schema, one in ((sides.old, sides.previous), (sides.new, sides.release)):
         if not is_sound(schema):
-            return Spot(
-                code=ErrorCode.RECORD_SCHEMA, subject=release_of.objects.record_schema.digest, detail="no source has such columns"
-            )
+            subject = one.objects.record_schema.digest
+            return Spot(code=ErrorCode.RECORD_SCHEMA, subject=subject, detail="no source has such columns")
+    return None
+
+
+def _compared(sides: _Sides) -> SchemaEvolution | None:
+    """The report of these sides; None where a declared rename fits nowhere."""
+    claimed = sides.claimed
     try:
-        changes = changes_between(old, new, claimed.renames)
+        changes = changes_between(sides.old, sides.new, claimed.renames)
     except RenameError:
-        return Spot(
-            code=ErrorCode.EVOLUTION_MISMATCH, subject=named.digest, detail="a rename that it declares fits nowhere"
-        )
-    made = SchemaEvolution(
+        return None
+    return SchemaEvolution(
         previous=claimed.previous,
-        previous_schema=previous.objects.record_schema.digest,
-        record_schema=release.objects.record_schema.digest,
+        previous_schema=sides.previous.objects.record_schema.digest,
+        record_schema=sides.release.objects.record_schema.digest,
         renames=tuple(sorted(claimed.renames, key=lambda rename: rename.path)),
         changes=changes,
     )
-    if made != claimed:
-        return Spot(
-            code=ErrorCode.EVOLUTION_MISMATCH,
-            subject=named.digest,
-            detail="the schemas differ in another way than it says",
-        )
-    return made
-
-
-def _schema(store: Store, release: Release) -> RecordSchema:
-    described = release.objects.record_schema
-    if described.size > _LARGEST:
-        raise FormatError(ErrorCode.FORMAT_TOO_LARGE, "a record is larger than a record may be")
-    return get_record(store, described, RecordSchema)

@@ -234,12 +234,7 @@ def _legible(
 
 
 def _named(store: Store, descriptor: Descriptor, kind: type[R], tally: Tally) -> R | None:
-    def read() -> R:
-        if descriptor.size > json.MAX_RECORD_BYTES:
-            raise FormatError(ErrorCode.FORMAT_TOO_LARGE, "a record is larger than a record may be")
-        return get_record(store, descriptor, kind)
-
-    return _noted(tally, descriptor.digest, read)
+    return _noted(tally, descriptor.digest, lambda: get_record(store, descriptor, kind))
 
 
 def _inspect(

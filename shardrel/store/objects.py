@@ -7,7 +7,14 @@ from typing import TypeVar
 
 from shardrel.canonical import json
 from shardrel.digest import digest_of
-from shardrel.errors import ErrorCode, IntegrityError, NotFoundError, OutcomeUnknownError
+from shardrel.errors import (
+    ErrorCode,
+    FormatError,
+    IntegrityError,
+    InvalidInputError,
+    NotFoundError,
+    OutcomeUnknownError,
+)
 from shardrel.records.descriptor import RECORD_JSON, Descriptor
 from shardrel.records.fields import Record
 from shardrel.store.layout import object_key
@@ -56,8 +63,21 @@ def put(store: Store, data: bytes | memoryview, media_type: str) -> tuple[Descri
 
 
 def put_record(store: Store, record: Record) -> Descriptor:
-    """Create the object of a record's canonical bytes."""
-    return put(store, json.encode(record), RECORD_JSON)[0]
+    """Create the object of a record's canonical bytes.
+
+    Raises:
+        InvalidInputError: ``input.invalid`` where no reader would take so many.
+
+    Effects: one create.
+    """
+    data = json.encode(record)
+    if len(data) > json.MAX_RECORD_BYTES:
+        raise InvalidInputError(
+            ErrorCode.INPUT_INVALID,
+            f"a record would have {len(data)} bytes, at most are {json.MAX_RECORD_BYTES}; let it list fewer things",
+            record=type(record).__name__,
+        )
+    return put(store, data, RECORD_JSON)[0]
 
 
 def unversioned(descriptor: Descriptor) -> Descriptor:
@@ -106,5 +126,13 @@ def get_by_digest(store: Store, digest: str, *, max_bytes: int = json.MAX_RECORD
 
 
 def get_record(store: Store, descriptor: Descriptor, kind: type[R]) -> R:
-    """Read, check and decode a record."""
+    """Read, check and decode a record.
+
+    Raises:
+        FormatError: ``format.too-large`` for a descriptor of more bytes than a record may have, unread; and what
+            decoding raises.
+        NotFoundError, IntegrityError: As ``get``.
+    """
+    if descriptor.size > json.MAX_RECORD_BYTES:
+        raise FormatError(ErrorCode.FORMAT_TOO_LARGE, "a record is larger than a record may be", size=descriptor.size)
     return json.decode(get(store, descriptor), kind, max_bytes=max(descriptor.size, 1))
