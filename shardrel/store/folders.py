@@ -119,6 +119,12 @@ def _make_private(path: str) -> None:
         os.close(parent)
 
 
+def place(descriptor: int) -> tuple[int, int]:
+    """What tells an open folder from any other: its file system, and its number there."""
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
+
+
 def permissions(descriptor: int) -> int:
     """The permission bits of an open folder."""
     return stat.S_IMODE(os.fstat(descriptor).st_mode)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from shardrel.digest import digest_of
-from shardrel.errors import ErrorCode, IntegrityError
+from shardrel.errors import ErrorCode, IntegrityError, UnavailableError
 from shardrel.store import drafts, folders
 from shardrel.store.layout import check_key, check_prefix, is_key
 from shardrel.store.port import (
@@ -49,6 +49,7 @@ class LocalStore:
         self._seen: dict[str, str] = {}
         self._rooted = False
         self._swept = False
+        self._place: tuple[int, int] | None = None
 
     @property
     def url(self) -> str:
@@ -172,7 +173,9 @@ class LocalStore:
 
     @contextmanager
     def _root(self) -> Iterator[int]:
-        root = folders.make_root(self._path)
+        root = self._opened()
+        if root is None:
+            root = folders.make_root(self._path)
         try:
             if not self._rooted:
                 folders.flush_above(self._path)
@@ -180,6 +183,21 @@ class LocalStore:
             yield root
         finally:
             os.close(root)
+
+    def _opened(self) -> int | None:
+        """The root, or None when there is none yet.
+
+        One that was there and is gone, or lies empty in another's place, is no empty store: its disk is away, and
+        what is on it must not be taken for deleted.
+        """
+        root = folders.open_root(self._path)
+        place = None if root is None else folders.place(root)
+        if self._place not in (None, place) and (root is None or not os.listdir(root)):
+            if root is not None:
+                os.close(root)
+            raise UnavailableError(ErrorCode.STORE_UNAVAILABLE, "the store's folder is gone: is its disk still there?")
+        self._place = place
+        return root
 
     @contextmanager
     def _made(self, root: int, path: str) -> Iterator[int]:
@@ -220,7 +238,7 @@ class LocalStore:
     @contextmanager
     def _entered(self, path: str) -> Iterator[int | None]:
         """The folder at a path, or None when it is absent."""
-        at = folders.open_root(self._path)
+        at = self._opened()
         try:
             for part in path.split("/") if path else ():
                 if at is None:

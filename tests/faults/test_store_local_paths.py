@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -267,3 +268,33 @@ def test_a_lock_file_that_was_replaced_is_not_trusted(store: LocalStore, root: P
     stored = store.read(STATE, max_bytes=10)
     assert stored is not None
     assert isinstance(store.swap(STATE, b"new", stored.token), Written)
+
+
+@pytest.mark.parametrize("left", ["nothing", "an empty folder"])
+def test_a_store_whose_disk_goes_away_is_not_an_empty_one(root: Path, store: LocalStore, left: str) -> None:
+    away = root.rename(root.with_name("away"))
+    if left == "an empty folder":  # as the place where a file system was mounted
+        root.mkdir(mode=0o700)
+    asked: list[Callable[[], object]] = [
+        partial(store.look, RECORD),
+        lambda: list(store.list("runs/")),
+        *every_call(store, RECORD),
+    ]
+    for call in asked:
+        with pytest.raises(UnavailableError) as gone:
+            call()
+        assert gone.value.code is ErrorCode.STORE_UNAVAILABLE
+    assert not root.exists() or not list(root.iterdir())
+    if root.exists():
+        root.rmdir()
+    away.rename(root)
+    found = store.read(RECORD, max_bytes=100)
+    assert found is not None
+    assert found.data == b"record"
+
+
+def test_a_store_that_was_put_back_from_a_copy_is_read(root: Path, store: LocalStore) -> None:
+    copy = Path(shutil.copytree(root, root.with_name("copy")))
+    shutil.rmtree(root)
+    copy.rename(root)
+    assert store.read(STATE, max_bytes=100) is not None
