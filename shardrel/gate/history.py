@@ -56,11 +56,14 @@ def walk(store: Store, view: GateView, *, down_to: int = 1) -> list[Link]:
 def read_history(store: Store, view: GateView) -> list[Link]:
     """The chain from ``init`` to the head, oldest first, all signatures checked.
 
+    The state holds the head's envelope too; its object is read all the same, as the next link will lead to it.
+
     Raises:
         IntegrityError: ``gate.history-broken``.
         NotFoundError: ``storage.object-absent``.
     """
     links = walk(store, view)[::-1]
+    get_by_digest(store, view.state.head, max_bytes=MAX_ENVELOPE_BYTES)
     first = links[0].transition.request
     if not isinstance(first, Init) or links[0].transition.parent is not None:
         raise broken("the history does not begin with init")

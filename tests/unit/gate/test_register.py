@@ -311,11 +311,13 @@ def test_a_history_with_a_forged_link_is_refused(store: MemoryStore) -> None:
     assert caught.value.code == ErrorCode.GATE_HISTORY
 
 
-def test_a_history_with_a_missing_link_is_refused(store: MemoryStore) -> None:
+@pytest.mark.parametrize("up", ["parent", "head"])
+def test_a_history_with_a_missing_link_is_refused(store: MemoryStore, up: str) -> None:
     flip(store)
-    parent = read_gate(store, gates.DATASET).transition.parent
-    assert parent is not None
-    hole = FaultyStore(store, [Rule(operation="read", prefix=object_key(parent), fault=Fault.ABSENT)])
+    view = read_gate(store, gates.DATASET)
+    link = view.transition.parent if up == "parent" else view.state.head
+    assert link is not None
+    hole = FaultyStore(store, [Rule(operation="read", prefix=object_key(link), fault=Fault.ABSENT)])
     with pytest.raises(NotFoundError) as caught:
         read_entries(hole, gates.DATASET)
     assert caught.value.code == ErrorCode.STORAGE_ABSENT
