@@ -63,7 +63,6 @@ def read_history(store: Store, view: GateView) -> list[Link]:
         NotFoundError: ``storage.object-absent``.
     """
     links = walk(store, view)[::-1]
-    get_by_digest(store, view.state.head, max_bytes=MAX_ENVELOPE_BYTES)
     first = links[0].transition.request
     if not isinstance(first, Init) or links[0].transition.parent is not None:
         raise broken("the history does not begin with init")
@@ -75,6 +74,7 @@ def read_history(store: Store, view: GateView) -> list[Link]:
             named, policy = _next_policy(store, link, named)
     if named != view.body.policy:
         raise broken("the history leads to another policy than the state")
+    get_by_digest(store, view.state.head, max_bytes=MAX_ENVELOPE_BYTES)
     return checked
 
 
