@@ -81,7 +81,7 @@ def one_kind(folder: Path, kind: str, peers: Path | None, *, rounds: int, second
             yield f"warm_vs_bare.{shape}.{batch}", compared(pairs)
     if peers is None:
         return
-    table = {name: peer(peers, folder, kind, name, seconds) for name in SETTINGS}
+    table = _table(peers, folder, kind, list(SETTINGS), seconds, "warm")
     yield "peers", {name: _speeds(one) for name, one in table.items()}
     counted = {name: one for name, one in table.items() if name != BY_HAND}
     fastest = max(counted, key=lambda name: counted[name]["rows"] / counted[name]["wall_s"])
@@ -98,7 +98,7 @@ def one_kind(folder: Path, kind: str, peers: Path | None, *, rounds: int, second
 
 def _cold(folder: Path, kind: str, peers: Path, settings: list[str], state: str) -> Any:
     """One epoch into empty caches: every peer, and the fastest of them against us."""
-    table = {name: peer(peers, folder, kind, name, 600, state) for name in settings}
+    table = _table(peers, folder, kind, settings, 600, state)
     yield f"{state}_peers", {name: _speeds(one) for name, one in table.items()}
     best = max(table, key=lambda name: table[name]["rows"] / table[name]["wall_s"])
     pairs = [
@@ -106,6 +106,19 @@ def _cold(folder: Path, kind: str, peers: Path, settings: list[str], state: str)
         for _ in range(3)
     ]
     yield f"{state}_vs_fastest_peer", {"peer": best, **compared(pairs)}
+
+
+def _table(
+    peers: Path, folder: Path, kind: str, settings: list[str], seconds: float, state: str
+) -> dict[str, Measured]:
+    """One measurement of each setting; one that fails is noted, and left out."""
+    table = {}
+    for name in settings:
+        try:
+            table[name] = peer(peers, folder, kind, name, seconds, state)
+        except SystemExit as err:
+            note(f"left out: {err}")
+    return table
 
 
 def compared(pairs: list[tuple[Measured, Measured]]) -> dict[str, object]:

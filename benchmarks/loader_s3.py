@@ -27,8 +27,8 @@ def bucket(folder: Path, kind: str, shards: int) -> Iterator[None]:
         before = dict(os.environ)
         place = f"{server.plain}/{folder.name}"
         os.environ.update(server.environment)
-        # What MosaicML Streaming and LitData want to be told besides.
-        os.environ |= {"SHARDREL_BENCH_BUCKET": place, "S3_ENDPOINT_URL": server.endpoint_url, "AWS_ALLOW_HTTP": "true"}
+        # MosaicML Streaming asks for the address by another name.
+        os.environ |= {"SHARDREL_BENCH_BUCKET": place, "S3_ENDPOINT_URL": server.endpoint_url}
         (folder / "aws-config").write_text("")  # botocore there reads no /dev/null
         os.environ["AWS_CONFIG_FILE"] = str(folder / "aws-config")
         try:
