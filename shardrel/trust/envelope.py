@@ -23,8 +23,8 @@ from shardrel.trust.strict import parse_object
 MAX_ENVELOPE_BYTES = 16 * 1024 * 1024
 
 
-class _Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    keyid: str
+class _Signature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    keyid: str = ""
     sig: str
 
 
