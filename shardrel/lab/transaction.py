@@ -34,7 +34,7 @@ def transact(
         signer: A key of the runner's role.
 
     Raises:
-        RunFailedError: ``checkpoint.cut`` where the copies are not one.
+        RunFailedError: ``checkpoint.replica`` where the copies are not one.
 
     Effects: objects, manifest, commit record, the gate's head.
     """

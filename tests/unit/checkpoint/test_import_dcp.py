@@ -307,8 +307,15 @@ def test_every_truncation_of_the_metadata_is_refused(tmp_path: Path) -> None:
         assert raised.value.code == ErrorCode.INPUT_CORRUPT
 
 
-@pytest.mark.parametrize("file", [METADATA, DATA])
-@pytest.mark.parametrize("step", [31, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("file", "step"),
+    [
+        (METADATA, 31),
+        (DATA, 101),
+        pytest.param(METADATA, 1, marks=pytest.mark.slow),
+        pytest.param(DATA, 5, marks=pytest.mark.slow),
+    ],
+)
 def test_every_changed_byte_is_refused_or_changes_nothing_that_counts(tmp_path: Path, file: str, step: int) -> None:
     """Of the metadata, one changed byte can rename an entry, or be one of what is passed over."""
     folder = saved(tmp_path / "dcp", {"w": torch.arange(3.0), "n": 77})
