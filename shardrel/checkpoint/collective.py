@@ -3,7 +3,14 @@
 import torch
 import torch.distributed as dist
 
-from shardrel.errors import ErrorCode, RunFailedError
+from shardrel.errors import ErrorCode, RunFailedError, UnavailableError
+
+
+def rank_gone() -> RunFailedError:
+    """A collective failed. Whoever knows only the process group cannot say whose fault it is."""
+    return RunFailedError(ErrorCode.RUN_RANK_FAILED, "a rank is gone or late", ranks=[]).ending_with(
+        UnavailableError.exit_status
+    )
 
 
 class ProcessGroupRanks:
@@ -28,7 +35,7 @@ class ProcessGroupRanks:
         try:
             return self._gathered(message)
         except RuntimeError as err:
-            raise RunFailedError(ErrorCode.RUN_RANK_FAILED, "a rank is gone or late", ranks=[]) from err
+            raise rank_gone() from err
 
     def _gathered(self, message: bytes) -> list[bytes]:
         lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(self.world_size)]

@@ -16,7 +16,7 @@ from torch.distributed.checkpoint.state_dict_saver import save as dcp_save
 
 from shardrel.canonical import json
 from shardrel.checkpoint.attempts import Committed
-from shardrel.checkpoint.collective import ProcessGroupRanks
+from shardrel.checkpoint.collective import ProcessGroupRanks, rank_gone
 from shardrel.checkpoint.group import Group, SoloGroup, on_coordinator, together
 from shardrel.checkpoint.load import Choice, choose
 from shardrel.checkpoint.manifest import Expected
@@ -195,10 +195,15 @@ def in_our_words(action: Callable[[], T]) -> T:
     """Do something of DCP, whose failures hold what the ranks raised.
 
     Raises:
-        RunFailedError: With the code of the lowest rank that failed, and all failed ranks.
+        RunFailedError: With the code of the lowest rank that failed, and all failed ranks; ``run.rank-failed`` without
+            any where one of DCP's collectives failed.
     """
     try:
         return action() if dist.is_initialized() else alone(action)
+    except RuntimeError as err:
+        if not dist.is_initialized():
+            raise
+        raise rank_gone() from err
     except CheckpointException as err:
         failures = err.failures
         ranks = sorted(failures)

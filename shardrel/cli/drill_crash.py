@@ -69,7 +69,7 @@ def crash(settings: Settings, options: CrashOptions) -> Result:
     stores = _stores(settings, folder.resolve())
     setting = _setting(settings, folder.resolve(), stores, barrier, options)
     done = conduct(setting, signer, options.revision, package_digest)
-    left = None if not done.problems and _taken_away(stores) else stores
+    left = None if not done.problems and take_stores_away(stores) else stores
     return _shown(folder, done, left)
 
 
@@ -98,8 +98,11 @@ def _stores(settings: Settings, folder: Path) -> "Stores":
     return ServerStores(url, Server(endpoint_url=settings.endpoint_url, quoted_tokens=found.quoted_tokens))
 
 
-def _taken_away(stores: "Stores") -> bool:
-    """Whether nothing is left on the server; the verdict stands either way."""
+def take_stores_away(stores: "Stores") -> bool:
+    """Whether nothing is left on the server; the drill's verdict stands either way.
+
+    Effects: deletes every version of every object of the stores, where they are on a server.
+    """
     from shardrel.drills.cleanup import take_away
     from shardrel.lab.stores import STORES
     from shardrel.store.open import open_store

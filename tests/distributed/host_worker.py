@@ -28,10 +28,9 @@ from shardrel.train.group import connect
 from shardrel.train.pin import TrainPlan
 from shardrel.train.session import checkpoint, resume, steps
 from shardrel.trust import keyring
-from tests.support.lab import BATCH
 
 SEED = 3
-PLAN = TrainPlan(columns=("image", "label"), global_batch=BATCH, seed=SEED, block_shards=8, split="train")
+PLAN = TrainPlan(columns=("image", "label"), global_batch=60, seed=SEED, block_shards=8, split="train")
 
 T = TypeVar("T")
 

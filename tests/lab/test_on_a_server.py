@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from shardrel.cli.drill_crash import take_stores_away
 from shardrel.lab.fashion import Pins
 from shardrel.lab.judge import final
 from shardrel.lab.processes import IsolatedProcesses
@@ -41,8 +42,8 @@ def test_the_request_that_installs_the_commit_record_decides(
     key: SigningKey,
     tmp_path: Path,
 ) -> None:
-    folder = tmp_path / "drill"
-    done = a_drill(folder, data, barrier, key, stores=stores_of(seaweed, seaweed.versioned))
+    folder, stores = tmp_path / "drill", stores_of(seaweed, seaweed.versioned)
+    done = a_drill(folder, data, barrier, key, stores=stores)
     assert done.problems == ()
     recovery = done.observed.recovery
     killed = recovery.events[-1]
@@ -50,6 +51,11 @@ def test_the_request_that_installs_the_commit_record_decides(
     assert (recovery.installed, recovery.admitted, recovery.choice.helped) == (landed, False, landed)
     last = final(recovery.lineages)
     assert (recovery.choice.generation, last.generation, last.step) == ((1, 3, 3) if landed else (0, 2, 2))
+    assert take_stores_away(stores)
+    prefix = stores.base.removeprefix(f"s3://{seaweed.versioned}/")
+    left = seaweed.client().list_object_versions(Bucket=seaweed.versioned, Prefix=prefix)
+    assert not left.get("Versions")
+    # What is in the bundle needs no server.
     verified = verify_bundle(folder, [key.public], data[1], PACKAGE)
     assert (verified.failures, verified.unproven) == ((), ())
 

@@ -135,7 +135,7 @@ def job(
                     host=hosts[0].host.address,
                     interface=one.host.interface,
                     prefix=one.prefix,
-                    environment={**server.environment, "PYTHONDONTWRITEBYTECODE": "1"},
+                    environment=server.environment,
                 )
             )
         yield ranks

@@ -120,6 +120,7 @@ def _become(reads: int, writes: int, log: Path, seat: Mapping[str, str]) -> NoRe
     with log.open("wb") as file:
         os.dup2(file.fileno(), 2)
     os.environ.update({**seat, "GLOO_SOCKET_IFNAME": "lo"})
+    sys.argv = sys.argv[:1]
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
     torch.set_num_threads(1)
     stores._on_a_server.cache_clear()  # its connections are the parent's
