@@ -79,3 +79,15 @@ def test_a_host_whose_cable_is_pulled_is_named_by_the_others(
     failed = [event for _, events, _ in ended for event in events if event["event"] == "failed"]
     code = ErrorCode.RUN_TIMEOUT if cut_off == 0 else ErrorCode.RUN_RANK_FAILED
     assert [(one["code"], one["ranks"]) for one in failed] == [(code, [str(cut_off)])] * 2, ended
+
+
+def test_a_host_that_is_cut_off_before_step_0_is_named_by_the_others(world: TrainingWorld, tmp_path: Path) -> None:
+    with hosts() as made:
+        made[2].unplug()
+        with job(tmp_path, made, "--steps", 4, "--timeout", 10) as ranks:
+            ended = [one.end(120) for one in ranks if one.rank != 2]
+    events = [event for _, events, _ in ended for event in events]
+    assert [(one["code"], one["ranks"]) for one in events if one["event"] == "failed"] == [
+        (ErrorCode.RUN_TIMEOUT, ["2"])
+    ] * 2, ended
+    assert not [one for one in events if one["event"] in ("joined", "step")]
