@@ -201,7 +201,12 @@ def _gather(
         progress(read, reader.num_rows)
     _refuse_hits(gathered, options)
     if not gathered.splits.records:
-        raise InvalidInputError(ErrorCode.INPUT_NO_RECORDS, "the sources hold no records to declare")
+        reason = (
+            f"the logs name all {gathered.left_out} of the records" if gathered.left_out else "the sources are empty"
+        )
+        raise InvalidInputError(
+            ErrorCode.INPUT_NO_RECORDS, f"{reason}: there is nothing to declare", left_out=gathered.left_out
+        )
     return gathered
 
 

@@ -218,10 +218,12 @@ def test_members_that_share_words_with_a_benchmark_are_refused_or_left_out(
 
 def test_a_snapshot_of_nothing_but_named_members_is_refused(store: MemoryStore, source: Path) -> None:
     named = FenceSelectors(sources=frozenset(["left.parquet", "right.parquet"]))
+    held = snapshot(store, source, columns=ID).records
 
     with pytest.raises(InvalidInputError) as refusal:
         snapshot(store, source, columns=ID, apply_tombstones=True, tombstones=named)
     assert refusal.value.code == ErrorCode.INPUT_NO_RECORDS
+    assert refusal.value.context["left_out"] == held
 
 
 def test_peak_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
