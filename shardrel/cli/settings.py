@@ -46,8 +46,8 @@ def _options(*, environment: bool) -> dict[str, Any]:
             metavar=metavar,
             help=text + variable_text,
             envvar=variable if environment else None,
-            # Names of files may be in any encoding; a folder of keys is a path and told so.
-            parser=_there if metavar in ("URL", "REF") else None,
+            # The name of a key file may be in any encoding.
+            parser=_there if metavar == "REF" else None,
             show_envvar=False,
             show_default=False,
             rich_help_panel=_PANEL,

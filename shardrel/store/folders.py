@@ -101,6 +101,8 @@ def make_root(path: str) -> int:
     except OSError as err:
         raise _as_call(err) from err
     root = open_root(path)
+    if root is None and os.path.islink(path):
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "the store's path is a link to nowhere")
     if root is None:
         raise UnavailableError(ErrorCode.STORE_UNAVAILABLE, "the store's folder vanished while it was made")
     return root

@@ -39,6 +39,18 @@ COMMON: Mapping[str, Kind] = {
 }
 
 
+# All verbs read these options in one place; what differs is who reads, who writes, who signs and who makes keys.
+WITH_COMMON = {
+    ("init",),
+    ("status",),
+    ("approve",),
+    ("publish",),
+    ("log",),
+    ("keys", "make-encryption"),
+    ("run", "start"),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
     """One option or argument of a verb."""
@@ -145,7 +157,7 @@ def calls(usual: Mapping[tuple[str, ...], Mapping[str, list[str]]]) -> Iterator[
             if parameter.many and base.get(parameter.name):
                 yield _call(verb, known, base, parameter.name, parameter.kind, base[parameter.name] * 2)
         for flag, kind in COMMON.items():
-            for value in VALUES[kind]:
+            for value in VALUES[kind] if verb in WITH_COMMON else ():
                 yield _call(verb, known, base, flag, kind, [value])
 
 

@@ -87,11 +87,21 @@ def test_a_policy_with_a_key_twice_is_refused(shardrel: Command) -> None:
     assert shardrel.code("policy", "set", "policy.json", status=2) == "input.policy"
 
 
-@pytest.mark.parametrize("store", ["texts.jsonl", "texts.jsonl/below", "x" * 300, "loop/store"])
+@pytest.mark.parametrize("store", ["texts.jsonl", "texts.jsonl/below", "x" * 300, "loop/store", os.fsdecode(b"\xff")])
 def test_a_store_that_can_be_no_folder_is_a_wrong_call(shardrel: Command, store: str) -> None:
     Path("loop").symlink_to("loop")
     for line in (("status",), ("init",), ("probe",)):
         assert shardrel.code(*line, "--store", store, status=2) == "input.invalid"
+
+
+def test_a_link_to_nowhere_is_no_store(shardrel: Command) -> None:
+    assert shardrel.code("init", "--store", "link-to-nowhere", status=2) == "input.invalid"
+
+
+@pytest.mark.parametrize("keys", ["garbage", "garbage/below", "null-device"])
+def test_a_folder_of_keys_that_is_none_is_a_wrong_call(shardrel: Command, keys: str) -> None:
+    for line in (("init",), ("keys", "make", "one"), ("keys", "make-encryption", "one")):
+        assert shardrel.code(*line, "--keys", keys, status=2) == "input.key"
 
 
 def test_a_key_file_that_cannot_be_read_is_a_wrong_call(shardrel: Command, root: str) -> None:
