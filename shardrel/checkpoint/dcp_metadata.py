@@ -1,6 +1,6 @@
 """What the ``.metadata`` of torch.distributed.checkpoint says, read as data. Source: schemas/SPEC.md#checkpoint-exchange."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from shardrel.checkpoint.coverage import Box
 from shardrel.checkpoint.leaves import Path
 from shardrel.checkpoint.pickle_data import Made, Name, Pairs, interpret
+from shardrel.checkpoint.state_tree import MAX_DEPTH
 from shardrel.checkpoint.torch_file import DTYPES
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records.checkpoint import MAX_DIMENSIONS
@@ -118,7 +119,7 @@ def _described(entries: Mapping[str, Any], stored: _Stored, planned: Any) -> Des
 def _tensor(name: str, said: Mapping[str, Any], stored: _Stored) -> Tensor:
     dtype, *_ = _properties(said["properties"])
     shape = _size(said["size"])
-    if len(shape) > MAX_DIMENSIONS or prod(shape) > _MAX_SIZE:
+    if prod(shape) > _MAX_SIZE:
         raise ValueError("shape")
     boxes = [_box(chunk) for chunk in said["chunks"]]
     chunks = tuple(Chunk(box=box, place=stored[name, box.offsets]) for box in boxes if 0 not in box.sizes)
@@ -140,7 +141,11 @@ def _size(made: Made) -> tuple[int, ...]:
     if made.of != _SIZE:
         raise ValueError("size")
     [numbers] = made.arguments
-    if not isinstance(numbers, tuple) or any(type(n) is not int or not 0 <= n <= _MAX_SIZE for n in numbers):
+    if (
+        not isinstance(numbers, tuple)
+        or len(numbers) > MAX_DIMENSIONS
+        or any(type(n) is not int or not 0 <= n <= _MAX_SIZE for n in numbers)
+    ):
         raise ValueError("size")
     return numbers
 
@@ -154,7 +159,17 @@ def _places(pairs: Any) -> _Stored:
         if where in found:
             raise ValueError("index")
         found[where] = _place(_fields(info, _PLACE), where[0])
+    _check_apart(found.values())
     return found
+
+
+def _check_apart(places: Iterable[Place]) -> None:
+    """No byte is in two places: a few bytes can't be many tensors, each to be written."""
+    file, end = "", 0
+    for place in sorted(places, key=lambda place: (place.file, place.start)):
+        if place.file == file and place.start < end:
+            raise ValueError("places overlap")
+        file, end = place.file, place.start + place.length
 
 
 def _place(said: Mapping[str, Any], name: str) -> Place:
@@ -181,7 +196,11 @@ def _paths(entries: Mapping[str, Any], planned: Any) -> dict[str, Path]:
 
 
 def _path(value: Any) -> Path:
-    if not isinstance(value, tuple) or not value or any(type(part) not in (str, int) for part in value):
+    if (
+        not isinstance(value, tuple)
+        or not 0 < len(value) <= MAX_DEPTH
+        or any(type(part) not in (str, int) for part in value)
+    ):
         raise ValueError("path")
     return value
 

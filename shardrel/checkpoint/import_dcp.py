@@ -22,7 +22,7 @@ from shardrel.checkpoint.leaves import Path, grow, tensor_name
 from shardrel.checkpoint.parameter_numbers import with_numbers
 from shardrel.checkpoint.save import Saved
 from shardrel.checkpoint.state_tree import flatten
-from shardrel.checkpoint.torch_file import StoredTensor, read_tensor, read_value
+from shardrel.checkpoint.torch_file import Budget, StoredTensor, read_tensor, read_value
 from shardrel.checkpoint.writing import Piece
 from shardrel.errors import ErrorCode, InvalidInputError
 
@@ -73,10 +73,11 @@ def _trees(folder: FilePath, described: Described) -> dict[str, Any]:
     """Typed trees of all values by name; or one refusal that names all of them that are none."""
     trees: dict[str, Any] = {}
     refused: dict[str, InvalidInputError] = {}
+    budget = Budget()
     for name in described.paths:
         if name in described.values:
             try:
-                trees[name] = _tree(folder, name, described.values[name])
+                trees[name] = _tree(folder, name, described.values[name], budget)
             except InvalidInputError as err:
                 if err.code not in (ErrorCode.INPUT_PICKLE, ErrorCode.CHECKPOINT_STATE_TYPE):
                     raise
@@ -97,9 +98,9 @@ def _refusal(names: list[str], errors: Iterable[InvalidInputError]) -> InvalidIn
     )
 
 
-def _tree(folder: FilePath, name: str, place: Place) -> Any:
+def _tree(folder: FilePath, name: str, place: Place, budget: Budget) -> Any:
     data = FileSlice(folder / place.file, place.start, place.length)
-    trees, _ = flatten({name: read_value(data.read, data.size)}, lambda _: False)
+    trees, _ = flatten({name: read_value(data.read, data.size, budget)}, lambda _: False)
     return trees[name]
 
 

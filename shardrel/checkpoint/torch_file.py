@@ -13,8 +13,7 @@ from shardrel.checkpoint.zip_stored import Entry, Read, check, entries
 from shardrel.errors import ErrorCode, InvalidInputError
 
 MAX_PICKLE = 1 << 24
-MAX_NODES = 1_000_000
-"""Parts of one value; a pickle of a few bytes can hold one list a million times."""
+MAX_PARTS = 4_000_000
 
 _ORDERED = Name("collections", "OrderedDict")
 _BYTES = Name("_codecs", "encode")
@@ -47,6 +46,13 @@ _STORAGES = MappingProxyType(
 
 _TENSOR_NAMES = frozenset({_ORDERED, _TYPED, _UNTYPED, _UNTYPED_STORAGE, *DTYPES, *_STORAGES})
 _VALUE_NAMES = frozenset({_ORDERED, _BYTES})
+
+
+@dataclass(slots=True)
+class Budget:
+    """How many parts all values of an import may have together: a pickle of a few bytes can hold one list very often."""
+
+    left: int = MAX_PARTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,15 +91,20 @@ def read_tensor(read: Read, size: int) -> StoredTensor:
     return tensor
 
 
-def read_value(read: Read, size: int) -> Any:
+def read_value(read: Read, size: int, budget: Budget) -> Any:
     """The one value of an archive: numbers, strings, bytes, lists, tuples and dicts of them.
+
+    Args:
+        read: Bytes of the archive.
+        size: How many it has.
+        budget: What is left of it after this value.
 
     Raises:
         InvalidInputError: ``input.corrupt``; ``input.pickle-not-data``: it is of another kind.
     """
     value = interpret(_pickle(read, entries(read, size)), _VALUE_NAMES)
     try:
-        return _Plain().of(value, 0)
+        return _Plain(budget).of(value, 0)
     except InvalidInputError:
         raise
     except (ValueError, TypeError) as err:
@@ -173,13 +184,15 @@ def _inside(offset: Any, shape: Any, strides: Any, stored: int) -> bool:
 class _Plain:
     """Walks a value once, and not without end."""
 
-    def __init__(self) -> None:
-        self._nodes = 0
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
 
     def of(self, value: Any, depth: int) -> Any:
-        self._nodes += 1
-        if self._nodes > MAX_NODES or depth > MAX_DEPTH:
-            raise InvalidInputError(ErrorCode.INPUT_PICKLE, "a pickled value is too large, or nested too deeply")
+        self._budget.left -= 1
+        if self._budget.left < 0 or depth > MAX_DEPTH:
+            raise InvalidInputError(
+                ErrorCode.INPUT_PICKLE, "pickled values are too many or too large, or nested too deeply"
+            )
         if value is None or type(value) in (bool, int, float, str, bytes):
             return value
         if isinstance(value, list):

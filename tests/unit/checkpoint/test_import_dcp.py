@@ -257,6 +257,14 @@ def test_metadata_that_contradicts_itself_or_the_files_is_refused(tmp_path: Path
     def more(metadata: Any) -> None:
         metadata.state_dict_metadata["w"].chunks = chunks(metadata) * 100_000
 
+    def one_place_twice(metadata: Any) -> None:
+        first, *others = metadata.storage_data.values()
+        for info in others:
+            info.offset, info.length = first.offset, first.length
+
+    def long_path(metadata: Any) -> None:
+        metadata.planner_data = {"w": ("a",) * 65}
+
     def wider(metadata: Any) -> None:
         metadata.state_dict_metadata["w"].size = torch.Size([2**40, 3])
 
@@ -264,6 +272,8 @@ def test_metadata_that_contradicts_itself_or_the_files_is_refused(tmp_path: Path
     assert edited(folder, wider) == ErrorCode.CHECKPOINT_GAP
     corrupt: list[Callable[[Any], None]] = [
         more,
+        one_place_twice,
+        long_path,
         lambda m: place(m, offset=0),
         lambda m: place(m, length=10**12),
         lambda m: place(m, length=-1),

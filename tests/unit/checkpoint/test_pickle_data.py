@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardrel.checkpoint.pickle_data import Made, Name, Pairs, interpret
-from shardrel.checkpoint.torch_file import read_value
+from shardrel.checkpoint.torch_file import Budget, read_value
 from shardrel.errors import ErrorCode, InvalidInputError
 
 CODES = {ErrorCode.INPUT_PICKLE, ErrorCode.INPUT_CORRUPT}
@@ -153,8 +153,10 @@ def saved(value: Any) -> bytes:
     return buffer.getvalue()
 
 
-def read(data: bytes) -> Any:
-    return read_value(lambda start, length: data[start : start + length] if start >= 0 else b"", len(data))
+def read(data: bytes, budget: Budget | None = None) -> Any:
+    return read_value(
+        lambda start, length: data[start : start + length] if start >= 0 else b"", len(data), budget or Budget(100_000)
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_values_of_other_types_are_refused(value: Any) -> None:
     assert raised.value.code == ErrorCode.INPUT_PICKLE
 
 
-def test_one_list_a_million_times_is_not_walked() -> None:
+def test_one_list_very_often_is_not_walked() -> None:
     bomb: list[Any] = [0] * 10
     for _ in range(40):
         bomb = [bomb] * 10
@@ -182,6 +184,14 @@ def test_one_list_a_million_times_is_not_walked() -> None:
     assert len(data) < 10_000
     with pytest.raises(InvalidInputError) as raised:
         read(data)
+    assert raised.value.code == ErrorCode.INPUT_PICKLE
+
+
+def test_all_values_together_have_a_budget() -> None:
+    data, budget = saved([0] * 40), Budget(100)
+    assert [read(data, budget), read(data, budget)] == [[0] * 40] * 2
+    with pytest.raises(InvalidInputError) as raised:
+        read(data, budget)
     assert raised.value.code == ErrorCode.INPUT_PICKLE
 
 
