@@ -102,8 +102,8 @@ def command(line: list[str], k: int = 0, *, after: bool = False) -> dict[str, An
     opened: list[DyingStore] = []
     real = stores.open_store
 
-    def open_store(url: str, *, endpoint_url: str | None = None) -> DyingStore:
-        opened.append(DyingStore(real(url, endpoint_url=endpoint_url), k, after=after))
+    def open_store(url: str, *, endpoint_url: str | None = None, quoted_tokens: bool = True) -> DyingStore:
+        opened.append(DyingStore(real(url, endpoint_url=endpoint_url, quoted_tokens=quoted_tokens), k, after=after))
         return opened[-1]
 
     stores.open_store = open_store

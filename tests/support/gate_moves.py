@@ -281,15 +281,16 @@ def _fresh(body: GateBody, root: str, sequence: int) -> bool:
 
 def _slot_key(body: GateBody, slot: Slot) -> Hashable:
     request = slot.request
+    bare: Hashable = request
     permit = None
     if isinstance(request, AdmitCheckpoint):
         run = body.runs.get(request.run)
         permit = "held" if run is not None and run.permit == request.permit else "stale"
-        request = _without_permit(request)
+        bare = _without_permit(request)
     if isinstance(request, Retire | EndSweep | EndPublication):
-        request = _without_sequences(body, request)
+        bare = _without_sequences(body, request)
     looked = slot.known.evidence.cleared == body.retention.boundary
-    return request, permit, slot.effects, _known_key(body, slot.known), looked
+    return bare, permit, slot.effects, _known_key(body, slot.known), looked
 
 
 def _without_sequences(body: GateBody, request: Retire | EndSweep | EndPublication) -> Hashable:

@@ -106,6 +106,7 @@ def _do(task: Task) -> Answer:
             return child.reshard(task)
         case Evaluate():
             return child.evaluation(task)
+    raise TypeError("no task")
 
 
 def _again(answer: Answer) -> Answer:

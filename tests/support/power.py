@@ -67,9 +67,10 @@ def wrong(scratch: Path, found: dict[Key, tuple[Image, int]]) -> Iterator[str]:
 def _wrong(store: LocalStore, told: int) -> Iterator[str]:
     before = _read(store)
     for key, data in dict(WRITES[:told]).items():
-        if before[key] is None:
+        found = before[key]
+        if found is None:
             yield f"lost {key}"
-        elif key == STATE and before[key] < data:
+        elif key == STATE and found < data:
             yield "went back"
     for key in before:
         if before[key] not in (None, *(data for other, data in WRITES if other == key)):
@@ -103,7 +104,11 @@ def main() -> None:
     """Record, or be recorded."""
     if sys.argv[1:] == ["write"]:
         marks = os.open(MARKS, os.O_WRONLY | os.O_CREAT)
-        write(LocalStore(HOME / "store"), lambda number: os.write(marks, str(number).encode()) and None)
+
+        def tell(number: int) -> None:
+            os.write(marks, str(number).encode())
+
+        write(LocalStore(HOME / "store"), tell)
         return
     shutil.rmtree(PLACE, ignore_errors=True)
     HOME.mkdir(parents=True)
