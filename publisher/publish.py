@@ -208,7 +208,7 @@ def _open(sources: Sequence[str], declared: Declared) -> MemberReader:
     if reader.record_schema != declared.record_schema:
         raise RefusedError(
             ErrorCode.SOURCE_MISMATCH,
-            "the source has other columns than the snapshot declares",
+            "the source has other columns than the snapshot declares; give the one that it was made of, or declare anew",
             columns=other_columns(declared.record_schema, reader.record_schema),
         )
     return reader
@@ -251,7 +251,7 @@ def _compare(
     if total := sum(found, Difference()):
         raise RefusedError(
             ErrorCode.SOURCE_MISMATCH,
-            "the source does not hold what the snapshot declares; nothing was published",
+            "the source does not hold what the snapshot declares, and nothing was published; give the one that it was made of, or declare anew",
             missing=total.missing,
             extra=total.extra,
             changed=total.changed,

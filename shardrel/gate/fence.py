@@ -16,8 +16,10 @@ from shardrel.gate.facts import Evidence, LogFacts
 from shardrel.gate.fences import Entry, read_facts, read_log
 from shardrel.gate.operations import find_done, find_intent
 from shardrel.gate.pending import operation
+from shardrel.gate.refusals import as_error
 from shardrel.gate.register import submit
 from shardrel.gate.taking import Taking, compare
+from shardrel.gate.transitions.fences import too_many
 from shardrel.gate.view import GateView, read_gate
 from shardrel.records.descriptor import Descriptor
 from shardrel.records.gate import Fence, FenceKind
@@ -201,11 +203,8 @@ def _advance(asked: _Asked, taking: Taking) -> Advanced:
 
 def _stored(asked: _Asked, taking: Taking) -> Descriptor:
     """The newest chunk of what is taken, stored; nothing is where the policy does not allow so many entries."""
-    step, bound = taking.last - asked.fence.watermark, asked.view.policy.max_fence_step
-    if step > bound:
-        raise RefusedError(
-            ErrorCode.FENCE_STEP, "the policy bounds how many entries one advance may take", step=step, bound=bound
-        )
+    if (refusal := too_many(taking.last - asked.fence.watermark, asked.view.policy)) is not None:
+        raise as_error(refusal)
     log = taking.log(asked.store)
     if log is None:
         raise InternalError(ErrorCode.INTERNAL, "entries behind a watermark are in a chunk")

@@ -30,13 +30,13 @@ def judge(body: GateBody, policy: Policy, root: str | None, report: SchemaEvolut
         return _absent() if admitted else None
     if admitted and report.previous not in admitted:
         return refuse(
-            ErrorCode.EVOLUTION_PREVIOUS, "the policy asks for a comparison with a root that was admitted",
+            ErrorCode.EVOLUTION_PREVIOUS, "the policy asks for a comparison with a root that was admitted; name one with --previous",
             previous=report.previous,
         )  # fmt: skip
     wrong = sorted({change.kind for change in report.changes} - set(allowed))
     if wrong:
         return refuse(
-            ErrorCode.EVOLUTION_CHANGE, "the policy does not allow such a change of the record schema",
+            ErrorCode.EVOLUTION_CHANGE, "the policy does not allow such a change of the record schema; schemaChanges lists what it does",
             changes=", ".join(wrong),
         )  # fmt: skip
     return None

@@ -150,7 +150,7 @@ def check_reader(declared: Declares, keys: Sequence[KeyEncryption]) -> KeyEncryp
     if not found:
         raise RefusedError(
             ErrorCode.ENCRYPTION_KEY,
-            "it is encrypted with another key",
+            "it is encrypted with another key; name that one with --decrypt",
             fingerprint=keys[0].fingerprint,
             expected=declared.key_fingerprint,
         )
@@ -159,7 +159,7 @@ def check_reader(declared: Declares, keys: Sequence[KeyEncryption]) -> KeyEncryp
             return key
     raise RefusedError(
         ErrorCode.ENCRYPTION_KEY_VERSION,
-        "it is encrypted with another version of the key",
+        "it is encrypted with another version of the key; name that one as KEYREF#VERSION",
         version=found[0].version,
         expected=declared.key_version,
     )

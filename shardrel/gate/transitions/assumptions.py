@@ -15,7 +15,7 @@ def false_assumption(body: GateBody, request: Request) -> Refuse | None:
     if assume.generation is not None and assume.generation != generation:
         return refuse(
             ErrorCode.GATE_GENERATION,
-            "the alias has another generation by now",
+            "the alias has another generation by now; look at shardrel status and decide anew",
             generation=generation,
             expected=assume.generation,
         )

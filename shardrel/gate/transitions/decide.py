@@ -62,7 +62,11 @@ def decide(body: GateBody | None, request: Request, evidence: Evidence, policy: 
         return bad
     role = signing_role(request, policy, evidence.signers)
     if role is None:
-        return refuse(ErrorCode.TRUST_ROLE, "the policy asks for other keys here", role=" or ".join(roles_for(request)))
+        return refuse(
+            ErrorCode.TRUST_ROLE,
+            "the policy asks for enough keys of this role; name them with --key, or their folder with --keys",
+            role=" or ".join(roles_for(request)),
+        )
     verdict = _apply(replace(body, sequence=body.sequence + 1), request, evidence, policy, role)
     return _within_limits(body, verdict) if isinstance(verdict, Accept) else verdict
 

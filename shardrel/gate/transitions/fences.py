@@ -44,6 +44,15 @@ def stage(body: GateBody, request: StageFence, evidence: Evidence, policy: Polic
     return Accept(body=_with(body, request, replace(fence, staged=staged)), effects=Effects(), role=role)
 
 
+def too_many(step: int, policy: Policy) -> Refuse | None:
+    """The refusal of an advance over so many entries, where the policy does not allow it."""
+    bound = policy.max_fence_step
+    if step <= bound:
+        return None
+    message = f"the policy lets one advance take {bound} entries; advance over so many at a time"
+    return refuse(ErrorCode.FENCE_STEP, message, step=step, bound=bound)
+
+
 def _fence(body: GateBody, request: AdvanceFence | StageFence) -> Fence:
     return body.tombstones if request.fence == "tombstones" else body.benchmarks
 
@@ -81,14 +90,8 @@ def _unsound(
         )
     if request.staged != (None if fence.staged is None else fence.staged.log):
         return refuse(ErrorCode.FENCE_STAGED, "other entries are staged by now", watermark=fence.watermark)
-    step = request.last - fence.watermark
-    if step > policy.max_fence_step:
-        return refuse(
-            ErrorCode.FENCE_STEP,
-            "the policy bounds how many entries one advance may take",
-            step=step,
-            bound=policy.max_fence_step,
-        )
+    if (bad := too_many(request.last - fence.watermark, policy)) is not None:
+        return bad
     read = LogFacts(previous=request.previous, log=request.log, first=request.first, last=request.last)
     if evidence.log != read:
         return refuse(ErrorCode.FENCE_CONFLICT, "the log that was read back is not the one that is named")
