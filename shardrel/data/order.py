@@ -2,7 +2,7 @@
 
 Nothing here reads a file or knows a world size. An epoch is laid out in blocks of a few shards; a
 block's permutation is computed when a position in it is asked for, so memory follows the block and
-not the data set, and a resume costs one block wherever the cursor stands. ``shardrel.data.mix`` lays
+not the dataset, and a resume costs one block wherever the cursor stands. ``shardrel.data.mix`` lays
 several such orders into each other.
 """
 

@@ -123,7 +123,7 @@ def _announce(store: Store, dataset: str, run: str) -> RunRecord:
     require_permit(state)
     if (record.run_id, record.dataset, record.gate_id, record.root) != (run, dataset, state.gate_id, state.root):
         raise IntegrityError(
-            ErrorCode.RUN_ROOT_DISAGREEMENT, "run record and gate name different roots, data sets or gates", run=run
+            ErrorCode.RUN_ROOT_DISAGREEMENT, "run record and gate name different roots, datasets or gates", run=run
         )
     return record
 
