@@ -7,14 +7,13 @@ from msgspec.structs import replace
 
 from shardrel.canonical import json
 from shardrel.data.encryption import open_parquet
-from shardrel.digest import digest_of, raw_digest
-from shardrel.errors import ErrorCode, IntegrityError, NotFoundError
+from shardrel.digest import raw_digest
+from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.membership.columns import FIELDS, Members, from_table
-from shardrel.records.descriptor import RECORD_JSON, Descriptor
+from shardrel.records.descriptor import Descriptor
 from shardrel.records.schema import RecordSchema
 from shardrel.records.snapshot import Snapshot
-from shardrel.store.layout import object_key
-from shardrel.store.objects import get
+from shardrel.store.objects import find_record, get
 from shardrel.store.port import Store
 from shardrel.trust.key_encryption import SNAPSHOT, Unlocked
 from shardrel.trust.release_keys import part_lock, snapshot_key
@@ -81,12 +80,12 @@ def read_declared(store: Store, snapshot_digest: str, unlocked: Unlocked) -> Dec
         NotFoundError: ``storage.object-absent``.
         IntegrityError, FormatError: When bytes are not what their digest or their kind promises.
     """
-    snapshot_object, data = _versioned(store, snapshot_digest)
+    snapshot_object, data = find_record(store, snapshot_digest)
     snapshot = json.decode(data, Snapshot)
     parts_key = snapshot_key(snapshot, unlocked)
     if parts_key is not None:
         snapshot = replace(snapshot, parts=parts_key.opened(snapshot.parts))
-    schema_object, data = _versioned(store, snapshot.record_schema.digest)
+    schema_object, data = find_record(store, snapshot.record_schema.digest)
     return Declared(
         store=store,
         snapshot=snapshot,
@@ -95,15 +94,3 @@ def read_declared(store: Store, snapshot_digest: str, unlocked: Unlocked) -> Dec
         schema_object=schema_object,
         parts_key=parts_key,
     )
-
-
-def _versioned(store: Store, digest: str) -> tuple[Descriptor, bytes]:
-    """A record's bytes, and its descriptor with the version that this store gave it."""
-    key = object_key(digest)
-    stored = store.read(key, max_bytes=json.MAX_RECORD_BYTES)
-    if stored is None:
-        raise NotFoundError(ErrorCode.STORAGE_ABSENT, "there is no object with this digest", key=key)
-    if digest_of(stored.data) != digest:
-        raise IntegrityError(ErrorCode.STORAGE_DIGEST, "an object's bytes have another digest", key=key)
-    descriptor = Descriptor(media_type=RECORD_JSON, digest=digest, size=len(stored.data), object_version=stored.version)
-    return descriptor, stored.data

@@ -18,7 +18,7 @@ from shardrel.errors import (
 from shardrel.records.descriptor import RECORD_JSON, Descriptor
 from shardrel.records.fields import Record
 from shardrel.store.layout import object_key
-from shardrel.store.port import AlreadyPresent, Conflict, CreateOutcome, ObjectKey, Store, Unknown, Written
+from shardrel.store.port import AlreadyPresent, Conflict, CreateOutcome, ObjectKey, Store, Stored, Unknown, Written
 
 R = TypeVar("R", bound=Record)
 
@@ -116,13 +116,28 @@ def get_by_digest(store: Store, digest: str, *, max_bytes: int = json.MAX_RECORD
         NotFoundError: ``storage.object-absent``.
         IntegrityError: ``storage.digest-mismatch``, ``storage.too-large``.
     """
+    return _by_digest(store, digest, max_bytes).data
+
+
+def find_record(store: Store, digest: str) -> tuple[Descriptor, bytes]:
+    """A record's bytes by its digest, and its descriptor with the version that this store gave it.
+
+    Raises:
+        NotFoundError, IntegrityError: As ``get_by_digest``.
+    """
+    stored = _by_digest(store, digest, json.MAX_RECORD_BYTES)
+    size = len(stored.data)
+    return Descriptor(media_type=RECORD_JSON, digest=digest, size=size, object_version=stored.version), stored.data
+
+
+def _by_digest(store: Store, digest: str, max_bytes: int) -> Stored:
     key = object_key(digest)
     stored = store.read(key, max_bytes=max_bytes)
     if stored is None:
         raise NotFoundError(ErrorCode.STORAGE_ABSENT, "there is no object with this digest", key=key)
     if digest_of(stored.data) != digest:
         raise IntegrityError(ErrorCode.STORAGE_DIGEST, "an object's bytes have another digest", key=key)
-    return stored.data
+    return stored
 
 
 def get_record(store: Store, descriptor: Descriptor, kind: type[R]) -> R:
