@@ -21,13 +21,13 @@ from benchmarks.release import declare, place, publish_once
 from publisher.member_index import encode_part, index_table, member_index, put_parts
 from shardrel.canonical import json
 from shardrel.canonical.sha import fixed_rows, sha256_rows
+from shardrel.data.reading import stored_reading
 from shardrel.digest import raw_digest, to_digest
 from shardrel.membership.bounds import PART_RECORDS
 from shardrel.membership.columns import Members
 from shardrel.membership.merkle import MerkleStream, ordered_root
 from shardrel.membership.tuples import member_leaves
 from shardrel.proofs.prove import proof_bytes, prove
-from shardrel.proofs.reading import stored_reading
 from shardrel.records.descriptor import PARQUET
 from shardrel.records.release import Release
 from shardrel.records.snapshot import Part, Snapshot

@@ -37,7 +37,7 @@ def diff(
 ) -> Result:
     """Show what changed between two releases: members by split, shards, record schema."""
     from shardrel.data.diff import Difference, compare_members, members_of
-    from shardrel.proofs.reading import stored_reading
+    from shardrel.data.reading import stored_reading
 
     store = the_store(settings)
     roots = [the_root(text, _known(settings, store)) for text in (old, new)]

@@ -31,8 +31,8 @@ def prove(
     decrypt: Decrypt = None,
 ) -> Result:
     """Prove that a sample is in a release, is not in it, or is in it more than once: in a file for anybody."""
+    from shardrel.data.reading import stored_reading
     from shardrel.proofs.prove import proof_bytes, prove
-    from shardrel.proofs.reading import stored_reading
 
     store = the_store(settings)
     whole = len(root.removeprefix("sha256:")) >= 64
@@ -42,7 +42,7 @@ def prove(
     data = proof_bytes(proof)
     write_file(path, data)
     return Result(
-        data={**facts_of(proof, digest), "proof": str(path), "bytes": len(data)},
+        data={**facts_of(proof, digest), "proof": str(path.absolute()), "bytes": len(data)},
         headline=f"{asserted(proof)}: {path}",
         sentences=[readable(proof.about)],
         facts=[("check it with", f"shardrel check-proof {path} --root {digest}"), ("bytes", f"{len(data):,}")],

@@ -4,17 +4,18 @@ A release holds the members that its member index names; what they are stands in
 everything is one pass in bounded memory. It says what two roots declare: verify them to know that it is so.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardrel.data.aligned import KEY, aligned
+from shardrel.data.reading import Reading
 from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.records.release import Release
-from shardrel.records.snapshot import MemberIndex, Part, Snapshot
+from shardrel.records.snapshot import MemberIndex, Snapshot
 from shardrel.store.objects import get_record
 from shardrel.store.port import Store
 
@@ -23,24 +24,6 @@ FIELDS = {
 }  # fmt: skip
 _COLUMNS = [KEY, *FIELDS.values()]
 _SHAPE = pa.schema([(name, pa.binary(32) if name == FIELDS["content"] else pa.string()) for name in _COLUMNS])
-
-
-class Parts(Protocol):
-    """The parts of a snapshot or of a member index, and how one is read as a table."""
-
-    @property
-    def parts(self) -> Sequence[Part]: ...
-    @property
-    def read(self) -> Callable[[Part], Any]: ...
-
-
-class Reading(Protocol):
-    """How the parts of a release are opened, plain or encrypted."""
-
-    @property
-    def snapshot(self) -> Callable[[Snapshot], Parts]: ...
-    @property
-    def index(self) -> Callable[[MemberIndex, Release], Parts]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

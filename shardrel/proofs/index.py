@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardrel.canonical.sha import Bytes32
+from shardrel.data.reading import PartList
 from shardrel.membership.columns import combined, digest_matrix, plain
-from shardrel.proofs.reading import PartList
 
 
 class IndexList:

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 from shardrel.canonical import json
 from shardrel.canonical.sha import Bytes32
+from shardrel.data.reading import PartList, Reading
 from shardrel.digest import Domain, domain_hash, lp, raw_digest, to_digest
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
 from shardrel.membership.bounds import MAX_ID_BYTES
 from shardrel.membership.merkle import BLOCK_LEAVES, ordered_root
 from shardrel.membership.proof import range_nodes, tree_of_range
 from shardrel.proofs.index import IndexList
-from shardrel.proofs.reading import PartList, Reading, declared_member, stored_member
+from shardrel.proofs.reading import declared_member, stored_member
 from shardrel.records.proof import Neighbour, Proof, ProvenMember, in_words
 from shardrel.records.release import Release
 from shardrel.records.snapshot import MemberIndex, Snapshot

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
+from shardrel.data.reading import stored_reading
 from shardrel.drills.forge import parquet_bytes
 from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.proofs.prove import proof_bytes, prove
-from shardrel.proofs.reading import stored_reading
 from shardrel.records.descriptor import PARQUET
 from shardrel.records.snapshot import MemberIndex
 from shardrel.store.objects import get, get_record, put, put_record, unversioned

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from shardrel.data.aligned import aligned
 from shardrel.data.diff import FIELDS, Difference, compare_members, members_of
+from shardrel.data.reading import stored_reading
 from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.gate.fences import FenceSelectors
-from shardrel.proofs.reading import stored_reading
 from shardrel.records.snapshot import Snapshot
 from shardrel.store.memory import MemoryStore
 from shardrel.store.objects import get_record, put_record

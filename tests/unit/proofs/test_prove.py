@@ -14,13 +14,14 @@ from publisher.publish import World, publish
 from publisher.snapshot import SnapshotOptions, make_snapshot
 from shardrel.canonical import json
 from shardrel.cli.drill_tools import the_tools
+from shardrel.data.reading import PartList, Reading, stored_reading
 from shardrel.drills.forge import with_values
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError, NotFoundError, RefusedError
 from shardrel.gate.fences import FenceSelectors
 from shardrel.membership import merkle, proof
 from shardrel.proofs import prove as proving
 from shardrel.proofs.prove import proof_bytes, prove
-from shardrel.proofs.reading import PartList, Reading, stored_member, stored_reading
+from shardrel.proofs.reading import stored_member
 from shardrel.records.proof import Proof
 from shardrel.records.release import Release, Shard
 from shardrel.records.snapshot import MemberIndex, Part
