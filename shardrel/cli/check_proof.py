@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from shardrel.canonical.json import MAX_RECORD_BYTES
@@ -15,6 +16,13 @@ from shardrel.errors import ErrorCode, FormatError, IntegrityError, InvalidInput
 if TYPE_CHECKING:
     from shardrel.records.proof import Proof
 
+
+class _Printed(msgspec.Struct):
+    """What ``prove --json`` printed; no proof has this field."""
+
+    proof: str
+
+
 _RESTS_ON = (
     "The file and the digest alone show this. That no other place of the release holds the id rests besides on its "
     "members being in order, which a verifier's PASSED report about the same digest says."
@@ -23,7 +31,7 @@ _RESTS_ON = (
 
 def check_proof(
     settings: Settings,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The proof.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The proof, or what prove --json printed of it.")],
     root: Annotated[str, typer.Option("--root", metavar="ROOT", help="Digest of the root manifest, from elsewhere.")],
     sample_id: Annotated[
         str | None, typer.Option("--sample-id", metavar="ID", help="The sample id that the proof has to be about.")
@@ -34,7 +42,9 @@ def check_proof(
 
     digest = full_digest(root)
     try:
-        proof = check(_read(file), digest, sample_id)
+        data = _read(file)
+        named = _named(data)
+        proof = check(data if named is None else _read(named), digest, sample_id)
     except (FormatError, IntegrityError) as err:
         error = {"code": err.code.value, "message": err.message, "context": dict(err.context)}
         facts = [("code", err.code.value), ("root", digest)]
@@ -50,6 +60,24 @@ def _valid(proof: "Proof", root: str) -> Result:
         headline=f"Valid: {readable(proof.sample_id)}: {asserted(proof).lower()}",
         sentences=[readable(proof.about), _RESTS_ON],
     )
+
+
+def _named(data: bytes) -> Path | None:
+    """The proof that an output of ``prove --json`` names; None for anything else, which has to be a proof.
+
+    Raises:
+        InvalidInputError: ``input.no-such-file``.
+    """
+    try:
+        found = msgspec.json.decode(data, type=_Printed)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    path = Path(found.proof)
+    if not path.is_file():
+        raise InvalidInputError(
+            ErrorCode.INPUT_NO_SUCH_FILE, "the proof that the file names is not there", file=str(path)
+        )
+    return path
 
 
 def _read(file: Path) -> bytes:

@@ -49,6 +49,7 @@ def presence(shardrel: Command, root: str, sample_id: str) -> tuple[bool, int]:
     line = ("check-proof", proved["proof"], "--root", root, "--sample-id", sample_id, "--store", "nowhere")
     checked = shardrel(*line)
     assert checked["valid"]
+    assert Path(proved["proof"]).is_absolute()
     assert (checked["present"], checked["count"]) == (proved["present"], proved["count"])
     return proved["present"], proved["count"]
 

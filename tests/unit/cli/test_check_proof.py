@@ -1,5 +1,6 @@
 """``check-proof``: what people and scripts get to see, and what it does without."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,22 @@ def test_a_script_gets_the_verdict_and_the_facts(shardrel: Command) -> None:
     assert (answer["valid"], answer["present"], answer["count"], answer["sampleId"]) == (True, True, 1, ROWS[2][0])
     assert (answer["dataset"], answer["tombstoneWatermark"], answer["benchmarkFence"]) == ("data", 3, 2)
     assert shardrel("check-proof", "proof.json", "--root", DIGEST[7:], "--sample-id", ROWS[2][0])["valid"]
+
+
+def test_what_prove_printed_stands_for_the_proof_that_it_names(shardrel: Command) -> None:
+    Path("elsewhere").mkdir()
+    Path("elsewhere/printed.json").write_text(f'{{\n  "root": "x",\n  "proof": "{Path("proof.json").absolute()}"\n}}\n')
+    assert shardrel("check-proof", "elsewhere/printed.json", "--root", DIGEST)["valid"]
+    Path("proof.json").write_bytes(b"{}")
+    assert shardrel.code("check-proof", "elsewhere/printed.json", "--root", DIGEST) == "format.not-a-record"
+    Path("proof.json").unlink()
+    assert shardrel.code("check-proof", "elsewhere/printed.json", "--root", DIGEST, status=2) == "input.no-such-file"
+    os.mkfifo("proof.json")
+    assert shardrel.code("check-proof", "elsewhere/printed.json", "--root", DIGEST, status=2) == "input.no-such-file"
+    Path("odd.json").write_text('{"proof": "a\\u0000b"}')
+    assert shardrel.code("check-proof", "odd.json", "--root", DIGEST, status=2) == "input.no-such-file"
+    Path("nested.json").write_text("[" * 100_000)
+    assert shardrel.code("check-proof", "nested.json", "--root", DIGEST) == "format.not-a-record"
 
 
 def test_a_refused_proof_has_its_code(shardrel: Command) -> None:
