@@ -1,6 +1,6 @@
 """Checkpoint manifest and commit record. Source: schemas/SPEC.md#checkpoints."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
@@ -77,6 +77,9 @@ class CheckpointManifest(
         owners: Paths of which one rank's copy was taken by declaration, with that rank; of everything else that several
             ranks held the copies were equal. Absent where there is none.
     """
+
+    # Terabytes have hundreds of thousands of regions.
+    MAX_BYTES: ClassVar[int] = 1 << 30
 
     run_id: Name
     root: DigestField

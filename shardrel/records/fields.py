@@ -1,11 +1,11 @@
 """Field types that every record shares. Source: schemas/SPEC.md#records"""
 
 import re
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
-from shardrel.canonical.json import MAX_INTEGER
+from shardrel.canonical.json import MAX_INTEGER, MAX_RECORD_BYTES
 
 # Python's "$" alone also matches before a last newline; that of JSON Schema does not.
 END = r"$(?!\n)"
@@ -20,4 +20,10 @@ ReasonCode = Annotated[str, msgspec.Meta(pattern=REASON_PATTERN.pattern)]
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """A closed, immutable record: an unknown, missing or ill-typed field refuses the bytes."""
+    """A closed, immutable record: an unknown, missing or ill-typed field refuses the bytes.
+
+    Attributes:
+        MAX_BYTES: Of a stored one of this kind, in canonical form.
+    """
+
+    MAX_BYTES: ClassVar[int] = MAX_RECORD_BYTES

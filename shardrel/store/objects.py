@@ -71,10 +71,10 @@ def put_record(store: Store, record: Record) -> Descriptor:
     Effects: one create.
     """
     data = json.encode(record)
-    if len(data) > json.MAX_RECORD_BYTES:
+    if len(data) > record.MAX_BYTES:
         raise InvalidInputError(
             ErrorCode.INPUT_INVALID,
-            f"a record would have {len(data)} bytes, at most are {json.MAX_RECORD_BYTES}; let it list fewer things",
+            f"a record would have {len(data)} bytes, at most are {record.MAX_BYTES}; let it list fewer things",
             record=type(record).__name__,
         )
     return put(store, data, RECORD_JSON)[0]
@@ -148,6 +148,6 @@ def get_record(store: Store, descriptor: Descriptor, kind: type[R]) -> R:
             decoding raises.
         NotFoundError, IntegrityError: As ``get``.
     """
-    if descriptor.size > json.MAX_RECORD_BYTES:
+    if descriptor.size > kind.MAX_BYTES:
         raise FormatError(ErrorCode.FORMAT_TOO_LARGE, "a record is larger than a record may be", size=descriptor.size)
     return json.decode(get(store, descriptor), kind, max_bytes=max(descriptor.size, 1))
