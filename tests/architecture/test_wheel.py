@@ -44,5 +44,5 @@ def test_the_wheel_has_the_packages_the_specification_and_the_codes(unpacked: Pa
 def test_the_wheel_makes_a_gate_outside_the_checkout(unpacked: Path, tmp_path: Path) -> None:
     program = "import shardrel, publisher.publish, verifier.verify; print(shardrel.__file__, publisher.__file__)"
     assert all(path.startswith(str(unpacked)) for path in elsewhere(unpacked, tmp_path, "-c", program).split())
-    answer = json.loads(elsewhere(unpacked, tmp_path, "-m", "shardrel.cli", "init", "--json"))
+    answer = json.loads(elsewhere(unpacked, tmp_path, "-m", "shardrel", "init", "--json"))
     assert answer["dataset"] == "default"
