@@ -21,12 +21,21 @@ import msgspec
 import shardrel.errors
 import shardrel.records
 from shardrel.errors import ErrorCode, ShardrelError
+from shardrel.gate.facts import refuse
+from shardrel.gate.refusals import category_of
 from shardrel.records.fields import END, Record
 
 FOLDER = Path(__file__).resolve().parent
 RECORDS = FOLDER / "records"
 CODES = FOLDER / "error-codes.json"
 SOURCES = ("shardrel", "publisher", "verifier")
+# Of codes that only reach their error by way of a parameter or a value.
+_BY_PREFIX = {
+    "input.": "InvalidInputError",
+    "store.": "UnavailableError",
+    "format.": "FormatError",
+    "run.": "RunFailedError",
+}
 
 
 def record_types() -> Iterator[type[Record]]:
@@ -68,23 +77,44 @@ def raised_as() -> dict[str, set[str]]:
     known = categories()
     found: dict[str, set[str]] = defaultdict(set)
     for path in sorted(path for source in SOURCES for path in (FOLDER.parent / source).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            made = _made(node)
-            if made is not None and made[0] in known:
-                found[ErrorCode[made[1]].value].add(made[0])
+        tree = ast.parse(path.read_text())
+        for scope in (tree, *(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))):
+            for kind, code in _made(scope):
+                value = ErrorCode[code]
+                name = category_of(value).__name__ if kind == refuse.__name__ else kind
+                if name in known:
+                    found[value.value].add(name)
+    for prefix, name in _BY_PREFIX.items():
+        for code in ErrorCode:
+            if code.startswith(prefix) and code.value not in found:
+                found[code.value].add(name)
     return found
 
 
-def _made(node: ast.AST) -> tuple[str, str] | None:
-    """Names of category and code of ``SomeError(ErrorCode.SOME, …)`` or ``partial(SomeError, ErrorCode.SOME)``."""
-    if not isinstance(node, ast.Call):
-        return None
-    match [node.func, *node.args]:
-        case [ast.Name(id="partial"), ast.Name(id=kind), ast.Attribute(value=ast.Name(id="ErrorCode"), attr=code), *_]:
-            return kind, code
-        case [ast.Name(id=kind), ast.Attribute(value=ast.Name(id="ErrorCode"), attr=code), *_]:
-            return kind, code
-    return None
+def _made(scope: ast.AST) -> Iterator[tuple[str, str]]:
+    """Names of category and code of each error that is made.
+
+    Seen are ``SomeError(ErrorCode.SOME, …)``, ``SomeError(code, …)`` where the same function says ``code = …``, and
+    ``partial(SomeError, ErrorCode.SOME)``.
+    """
+    held: dict[str, list[str]] = defaultdict(list)
+    if isinstance(scope, ast.FunctionDef):
+        for node in ast.walk(scope):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                held[node.targets[0].id] += _codes(node.value)
+    for node in ast.walk(scope):
+        match node:
+            case ast.Call(func=ast.Name(id="partial"), args=[ast.Name(id=kind), first, *_]):
+                yield from ((kind, code) for code in _codes(first))
+            case ast.Call(func=ast.Name(id=kind), args=[ast.Name(id=name), *_]):
+                yield from ((kind, code) for code in held[name])
+            case ast.Call(func=ast.Name(id=kind), args=[ast.Attribute() as first, *_]):
+                yield from ((kind, code) for code in _codes(first))
+
+
+def _codes(value: ast.AST) -> list[str]:
+    attributes = (node for node in ast.walk(value) if isinstance(node, ast.Attribute))
+    return [node.attr for node in attributes if isinstance(node.value, ast.Name) and node.value.id == "ErrorCode"]
 
 
 def published_codes() -> list[str]:

@@ -27,10 +27,11 @@ _CONFLICT = frozenset(
 
 def as_error(refusal: Refuse) -> ShardrelError:
     """The error to raise for a refusal; its code and context stay."""
-    return _category(refusal.code)(refusal.code, refusal.message, **refusal.context)
+    return category_of(refusal.code)(refusal.code, refusal.message, **refusal.context)
 
 
-def _category(code: ErrorCode) -> type[ShardrelError]:
+def category_of(code: ErrorCode) -> type[ShardrelError]:
+    """The kind of error that a refusal with this code becomes."""
     if code in _NOT_FOUND:
         return NotFoundError
     if code in _CONFLICT:

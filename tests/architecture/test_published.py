@@ -69,3 +69,12 @@ def codes_in_tests() -> set[str]:
 def test_every_code_is_raised_by_a_test() -> None:
     missing = {code.value for code in ErrorCode} - codes_in_tests()
     assert not missing, sorted(missing)
+
+
+def test_codes_that_reach_their_error_by_way_of_a_rule_or_a_value_have_its_status() -> None:
+    told = {entry["code"]: entry for entry in json.loads((ROOT / "schemas" / "error-codes.json").read_text())["codes"]}
+    assert told["store.access-denied"]["exitStatuses"] == [3]
+    assert told["input.null-id"]["exitStatuses"] == [2]
+    assert told["gate.no-such-alias"]["categories"] == ["NotFoundError"]
+    assert told["tombstone.hit"]["categories"] == ["RefusedError"]
+    assert told["member.missing"]["categories"] == ["Finding"]
