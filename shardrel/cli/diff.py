@@ -120,19 +120,12 @@ def _result(
     import msgspec
 
     before, after = releases
-    old, new = ({shard.digest for shard in release.shards} for release in releases)
-    shards = {"same": len(old & new), "removed": len(old - new), "added": len(new - old)}
-    splits = {name: msgspec.to_builtins(one) for name, one in sorted(found.splits.items())}
+    shards = _shards(before, after)
     return Result(
         data={
             "from": _side(roots[0], before),
             "to": _side(roots[1], after),
-            "added": found.added,
-            "removed": found.removed,
-            "changed": found.changed,
-            "unchanged": found.unchanged,
-            "changedFields": found.fields,
-            "splits": splits,
+            **_counted(found),
             "shards": shards,
             "schemaChanges": [msgspec.to_builtins(change) for change in changes],
             "members": shown,
@@ -143,16 +136,40 @@ def _result(
         facts=[
             ("from", roots[0]),
             ("to", roots[1]),
-            ("records", _moved(before.totals.records, after.totals.records)),
-            ("tokens", _moved(before.totals.tokens, after.totals.tokens)),
-            ("shards", f"{shards['same']} the same, {shards['removed']} gone, {shards['added']} new"),
-            ("tombstones", _moved(before.tombstone_watermark, after.tombstone_watermark)),
-            ("benchmarks", _moved(before.benchmark_fence, after.benchmark_fence)),
+            *_moves(before, after, shards),
             ("record schema", in_short(changes)),
             *([("list", to_file)] if to_file else []),
         ],
         tables=_tables(found, shown, changes, releases),
     )
+
+
+def _shards(before: "Release", after: "Release") -> dict[str, int]:
+    old, new = ({shard.digest for shard in release.shards} for release in (before, after))
+    return {"same": len(old & new), "removed": len(old - new), "added": len(new - old)}
+
+
+def _counted(found: "Difference") -> dict[str, Any]:
+    import msgspec
+
+    return {
+        "added": found.added,
+        "removed": found.removed,
+        "changed": found.changed,
+        "unchanged": found.unchanged,
+        "changedFields": found.fields,
+        "splits": {name: msgspec.to_builtins(one) for name, one in sorted(found.splits.items())},
+    }
+
+
+def _moves(before: "Release", after: "Release", shards: dict[str, int]) -> list[tuple[str, object]]:
+    return [
+        ("records", _moved(before.totals.records, after.totals.records)),
+        ("tokens", _moved(before.totals.tokens, after.totals.tokens)),
+        ("shards", f"{shards['same']} the same, {shards['removed']} gone, {shards['added']} new"),
+        ("tombstones", _moved(before.tombstone_watermark, after.tombstone_watermark)),
+        ("benchmarks", _moved(before.benchmark_fence, after.benchmark_fence)),
+    ]
 
 
 def _side(root: str, release: "Release") -> dict[str, Any]:

@@ -36,15 +36,31 @@ class Settings:
     endpoint_url: str | None = None
 
 
+_OPTIONS: dict[str, tuple[Any, str, str, str, str]] = {
+    "store": (
+        str | None, "--store", "SHARDREL_STORE", "URL", f"Folder, file:// or s3://bucket/prefix; default {DEFAULT_STORE}.",
+    ),
+    "dataset": (str | None, "--dataset", "SHARDREL_DATASET", "NAME", f"The gate to use; default {DEFAULT_DATASET}."),
+    "keys": (Path | None, "--keys", "SHARDREL_KEYS", "DIR", f"Folder of private keys; default {DEFAULT_KEYS}."),
+    "key": (
+        list[str] | None, "--key", "SHARDREL_KEY", "REF",
+        "Sign with this one, a name, PEM file or awskms:ARN, and with none of the folder; may be repeated.",
+    ),
+    "endpoint_url": (
+        str | None, "--endpoint-url", "AWS_ENDPOINT_URL", "URL", "Address of an S3 server other than AWS.",
+    ),
+}  # fmt: skip
+"""By parameter: type, option, variable, metavar and help."""
+
+
 def _options(*, environment: bool) -> dict[str, Any]:
     """Declarations by parameter name; only the outermost ones look into the environment."""
-
-    def option(flag: str, variable: str | None, text: str, metavar: str) -> Any:
-        variable_text = f" (env {variable})" if variable else ""
-        return typer.Option(
+    declared: dict[str, Any] = {}
+    for name, (kind, flag, variable, metavar, text) in _OPTIONS.items():
+        option = typer.Option(
             flag,
             metavar=metavar,
-            help=text + variable_text,
+            help=f"{text} (env {variable})",
             envvar=variable if environment else None,
             # The name of a key file may be in any encoding.
             parser=_there if metavar == "REF" else None,
@@ -52,33 +68,9 @@ def _options(*, environment: bool) -> dict[str, Any]:
             show_default=False,
             rich_help_panel=_PANEL,
         )
-
-    json_option = typer.Option(
-        "--json", help="Print exactly one JSON object.", show_default=False, rich_help_panel=_PANEL
-    )
-    where = f"Folder, file:// or s3://bucket/prefix; default {DEFAULT_STORE}."
-    return {
-        "store": Annotated[str | None, option("--store", "SHARDREL_STORE", where, "URL")],
-        "dataset": Annotated[
-            str | None, option("--dataset", "SHARDREL_DATASET", f"The gate to use; default {DEFAULT_DATASET}.", "NAME")
-        ],
-        "keys": Annotated[
-            Path | None, option("--keys", "SHARDREL_KEYS", f"Folder of private keys; default {DEFAULT_KEYS}.", "DIR")
-        ],
-        "key": Annotated[
-            list[str] | None,
-            option(
-                "--key",
-                "SHARDREL_KEY",
-                "Sign with this one, a name, PEM file or awskms:ARN, and with none of the folder; may be repeated.",
-                "REF",
-            ),
-        ],
-        "endpoint_url": Annotated[
-            str | None, option("--endpoint-url", "AWS_ENDPOINT_URL", "Address of an S3 server other than AWS.", "URL")
-        ],
-        "as_json": Annotated[bool, json_option],
-    }
+        declared[name] = Annotated[kind, option]
+    as_json = typer.Option("--json", help="Print exactly one JSON object.", show_default=False, rich_help_panel=_PANEL)
+    return {**declared, "as_json": Annotated[bool, as_json]}
 
 
 def _parameters(*, environment: bool) -> list[inspect.Parameter]:
