@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shardrel.errors import ErrorCode, InvalidInputError, RunFailedError
+from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.lab.bundle import RECOVERED, RECOVERY, REFERENCE
 from shardrel.lab.conduct import make_folder
 from shardrel.lab.evidence import Recovery
@@ -14,6 +14,7 @@ from shardrel.lab.judge import final
 from shardrel.lab.processes import IsolatedProcesses
 from shardrel.trust.keys import SigningKey
 from tests.support.lab import Drilled, a_drill
+from tests.support.lab_swept import check_points, swept
 
 
 def choice(recovery: Recovery) -> tuple[int, int, str, bool, int]:
@@ -78,7 +79,7 @@ def test_a_folder_that_is_there_is_not_gone_on_with(fsync: Drilled) -> None:
 @pytest.mark.slow
 @pytest.mark.distributed
 @pytest.mark.parametrize("barrier", ["commit-after-file-fsync", "commit-after-rename"])
-@pytest.mark.parametrize("ranks", [(4, 3), (2, 6), (5, 1)])
+@pytest.mark.parametrize("ranks", [(2, 6), (6, 1), (3, 5)])
 def test_the_drill_with_real_processes(
     ranks: tuple[int, int], barrier: str, data: tuple[Path, Pins], key: SigningKey, tmp_path: Path
 ) -> None:
@@ -94,15 +95,11 @@ def test_the_drill_with_real_processes(
 
 
 @pytest.mark.slow
-def test_every_store_operation_before_and_after(data: tuple[Path, Pins], key: SigningKey, tmp_path: Path) -> None:
-    number, tried = 1, 0
-    while True:
-        try:
-            done = [
-                a_drill(tmp_path / f"{number}-{end}", data, f"store-{number}-{end}", key) for end in ("before", "after")
-            ]
-        except RunFailedError:
-            break
-        assert [one.problems for one in done] == [(), ()], number
-        number, tried = number + 1, tried + 2
-    assert tried == 2 * 9, "two reads, object, manifest, a read, commit record, intent, envelope, swap"
+@pytest.mark.distributed
+def test_every_store_operation_before_and_after(tmp_path: Path) -> None:
+    ranks = (2, 1)
+    count, points = swept(tmp_path / "sweep", str(tmp_path / "stores"), 1, 0, *ranks)
+    assert len(points) == 2 * count
+    check_points(points, ranks)
+    assert points[-1]["admitted"]
+    assert points[-1]["killed"] == ["end", "swap", "gate-state"]

@@ -1,11 +1,8 @@
 """The drill on a real S3 server: killed at requests, recovered, and the bundle is checked as any other."""
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,8 +15,8 @@ from shardrel.lab.tasks import Server
 from shardrel.lab.verify import verify_bundle
 from shardrel.trust.keys import SigningKey
 from tests.support.lab import PACKAGE, a_drill
+from tests.support.lab_swept import check_points, swept
 from tests.support.stores import s3_store
-from tests.support.torchrun import ROOT
 
 if TYPE_CHECKING:
     from tests.support.shared_server import S3Server
@@ -60,33 +57,23 @@ def test_the_request_that_installs_the_commit_record_decides(
     assert (verified.failures, verified.unproven) == ((), ())
 
 
-def swept(folder: Path, url: str, *words: object) -> tuple[int, list[dict[str, Any]]]:
-    """Number of requests of a transaction, and what came of each point."""
-    line = [sys.executable, "-m", "tests.support.lab_sweep", str(folder), url, *(str(word) for word in words)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    first, *points = (json.loads(line) for line in done.stdout.splitlines())
-    return first["requests"], points
-
-
 @pytest.mark.slow
 @pytest.mark.distributed
-@pytest.mark.parametrize("bucket", ["plain", "versioned"])
-def test_every_request_before_and_after(bucket: str, seaweed: "S3Server", tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("bucket", "every", "ranks"),
+    [("plain", 1, (2, 1)), ("versioned", 3, (1, 2))],
+    ids=["without versions, all points", "with versions, every third"],
+)
+def test_requests_before_and_after(
+    bucket: str, every: int, ranks: tuple[int, int], seaweed: "S3Server", tmp_path: Path
+) -> None:
     url = s3_store(getattr(seaweed, bucket), seaweed.endpoint_url).url
-    ranks = (2, 1) if bucket == "plain" else (1, 2)
-    count, points = swept(tmp_path / "sweep", url, 1, 0, *ranks)
-    assert len(points) == 2 * count
-    assert [one for one in points if one["problems"] or one["status"] != -9] == []
-    for one in points:
-        end = 3 if one["installed"] else 2
-        assert one["end"] == [end, end, ranks[1]], one
-        assert (one["selected"], one["helped"]) == (int(one["installed"]), one["installed"] and not one["admitted"])
-    # One state and one ledger a step, wherever the publisher was killed.
-    assert len({(one["end"][1], one["state"], one["ledger"]) for one in points}) == 2
-    assert points[-1]["admitted"]
-    assert points[-1]["killed"] == ["answer", "put_object", "gate-state"]
+    count, points = swept(tmp_path / "sweep", url, every, every - 1, *ranks)
+    assert len(points) == 2 * count // every
+    check_points(points, ranks)
+    if every == 1:
+        assert points[-1]["admitted"]
+        assert points[-1]["killed"] == ["answer", "put_object", "gate-state"]
 
 
 @pytest.mark.slow

@@ -1,6 +1,8 @@
-"""Kill the publisher of a drill at every request to an S3 server, each time on a copy of what was there before.
+"""Kill the publisher of a drill at every store operation or request, each time on a copy of what was there before.
 
-    python -m tests.support.lab_sweep FOLDER S3-URL EVERY OFFSET BEFORE AFTER
+    python -m tests.support.lab_sweep FOLDER STORES EVERY OFFSET BEFORE AFTER
+
+STORES is an S3 URL, where requests are gone through, or a folder, where operations of the store are.
 
 The model is trained once up to the crash. From there on each point is a drill of its own: the publisher's process gets
 a SIGKILL, another one recovers, training goes on at both world sizes, and the records are judged as a drill's are.
@@ -17,12 +19,12 @@ from typing import Any
 
 import shardrel.store.s3  # noqa: F401 (loaded before the forks)
 from shardrel.cli.drill_crash import the_programs
-from shardrel.lab.barrier import REQUEST, read_barrier
+from shardrel.lab.barrier import BEGIN, REQUEST, read_barrier
 from shardrel.lab.conduct import make_folder
 from shardrel.lab.drill import Drill, Observed, Setting
 from shardrel.lab.judge import final, judge
 from shardrel.lab.programs import Programs
-from shardrel.lab.stores import ServerStores, Stores
+from shardrel.lab.stores import FolderStores, ServerStores, Stores
 from shardrel.lab.tasks import Server
 from tests.support.lab import BATCH, make_data
 from tests.support.lab_forks import Forks, in_fork
@@ -35,7 +37,7 @@ SERVER = Server(endpoint_url=None, quoted_tokens=True)
 class OnCopies:
     """Stores of one point; the reference is everybody's, and only read from here on."""
 
-    of: ServerStores
+    of: Stores
     point: str
 
     @property
@@ -63,7 +65,14 @@ class OnCopies:
         return name if name == "reference" else f"{self.point}/{name}"
 
 
-def begun(folder: Path, url: str, ranks: tuple[int, int]) -> tuple[Drill, str]:
+def placed(url: str) -> tuple[Stores, str]:
+    """The stores, and what barriers count there."""
+    if url.startswith("s3://"):
+        return ServerStores(url, SERVER), "request"
+    return FolderStores(Path(url)), "store"
+
+
+def begun(folder: Path, stores: Stores, ranks: tuple[int, int]) -> tuple[Drill, str]:
     """A drill up to its crash, and the root of its release."""
     pins = make_data(folder / "data")
     make_folder(folder / "drill")
@@ -73,8 +82,8 @@ def begun(folder: Path, url: str, ranks: tuple[int, int]) -> tuple[Drill, str]:
         verify=lambda *words: in_fork(lambda: real.verify(*words)),
     )
     setting = Setting(
-        folder=folder / "drill", stores=ServerStores(url, SERVER), data=folder / "data", pins=pins,
-        barrier=read_barrier("request-1-before"), seed=3, global_batch=BATCH, ranks=ranks, programs=programs,
+        folder=folder / "drill", stores=stores, data=folder / "data", pins=pins,
+        barrier=read_barrier("store-1-before"), seed=3, global_batch=BATCH, ranks=ranks, programs=programs,
         processes=lambda logs: Forks(logs=logs), now=lambda: NOW, progress=lambda what: None,
     )  # fmt: skip
     drill = Drill(setting)
@@ -89,11 +98,12 @@ def at(drill: Drill, stores: Stores, barrier: str) -> Drill:
     return point
 
 
-def requests(drill: Drill, root: str, stores: ServerStores) -> int:
-    """How many there are, all of them answered; the last is that of the gate's admission."""
+def counted(drill: Drill, root: str, stores: Stores, kind: str) -> int:
+    """How many operations or requests there are; the last is that of the gate's admission."""
     stores.copy("crash", "whole/crash")
-    point = at(drill, OnCopies(stores, "whole"), "gate-after-put")
-    return sum(event.step == REQUEST for event in point.crash(root).recovery.events)
+    step, last = (REQUEST, "gate-after-put") if kind == "request" else (BEGIN, "gate-after-rename")
+    point = at(drill, OnCopies(stores, "whole"), last)
+    return sum(event.step == step for event in point.crash(root).recovery.events)
 
 
 def facts(name: str, done: Observed, ranks: tuple[int, int]) -> dict[str, Any]:
@@ -116,9 +126,9 @@ def facts(name: str, done: Observed, ranks: tuple[int, int]) -> dict[str, Any]:
     }
 
 
-def points(count: int, every: int, offset: int) -> Iterator[str]:
-    """Every request, before and after; or every n-th of these."""
-    names = [f"request-{number}-{end}" for number in range(1, count + 1) for end in ("before", "after")]
+def points(kind: str, count: int, every: int, offset: int) -> Iterator[str]:
+    """Every one, before and after; or every n-th of these."""
+    names = [f"{kind}-{number}-{end}" for number in range(1, count + 1) for end in ("before", "after")]
     yield from names[offset::every]
 
 
@@ -128,11 +138,11 @@ def main() -> None:
     every, offset, *pair = (int(word) for word in sys.argv[3:])
     ranks = (pair[0], pair[1])
     folder.mkdir()
-    drill, root = begun(folder, url, ranks)
-    stores = ServerStores(url, SERVER)
-    count = requests(drill, root, stores)
-    print(json.dumps({"requests": count}), flush=True)
-    for name in points(count, every, offset):
+    stores, kind = placed(url)
+    drill, root = begun(folder, stores, ranks)
+    count = counted(drill, root, stores, kind)
+    print(json.dumps({"count": count}), flush=True)
+    for name in points(kind, count, every, offset):
         stores.copy("crash", f"{name}/crash")
         print(json.dumps(facts(name, at(drill, OnCopies(stores, name), name).crash(root), ranks)), flush=True)
 
