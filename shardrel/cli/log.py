@@ -120,9 +120,12 @@ def _saved(data: bytes, path: Path) -> list[str]:
 
     try:
         transitions = msgspec.json.decode(data, type=dict[str, Any])["transitions"]
-        return [str(transition["digest"]) for transition in transitions]
+        digests = [str(transition["digest"]) for transition in transitions]
     except (msgspec.DecodeError, UnicodeError, KeyError, TypeError) as err:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} is no output of log --json", path=str(path)) from err
+    if not digests:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} holds no transition to compare with", path=str(path))
+    return digests
 
 
 def _facts(name: str, shown: dict[str, Any] | None) -> list[tuple[str, object]]:

@@ -23,9 +23,10 @@ def check_name(name: str, what: str) -> str:
         InvalidInputError: ``input.invalid``.
     """
     if not re.fullmatch(_NAME, name):
+        article = "an" if what.startswith(("a", "o")) else "a"
         raise InvalidInputError(
             ErrorCode.INPUT_INVALID,
-            f"a {what} has 1 to 128 letters, digits, dots, dashes or underscores and begins with a letter or digit",
+            f"{article} {what} has 1 to 128 letters, digits, dots, dashes or underscores and begins with a letter or digit",
         )
     return name
 

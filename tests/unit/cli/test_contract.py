@@ -160,6 +160,8 @@ def test_fence_status_and_log(shardrel: Command, root: str) -> None:
     Path("before.json").write_text(json.dumps(history))
     assert shardrel.code("log", "--against", "nowhere.json", status=2) == "input.no-such-file"
     assert shardrel("log", "--against", "before.json")["transitions"] == history["transitions"]
+    Path("empty.json").write_text('{"transitions": []}')
+    assert shardrel.code("log", "--against", "empty.json", status=2) == "input.invalid"
     history["transitions"].append({**history["transitions"][-1], "digest": "sha256:" + "0" * 64})
     Path("before.json").write_text(json.dumps(history))
     assert shardrel.code("log", "--against", "before.json") == "gate.history-broken"
