@@ -1,10 +1,13 @@
 """A real process is killed at a barrier, and a fresh one recovers."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from shardrel.canonical import json
 from shardrel.cli.drill_crash import the_programs
 from shardrel.errors import ErrorCode, RunFailedError
 from shardrel.lab import child
@@ -16,6 +19,7 @@ from shardrel.lab.tasks import Place, Publication, Publish, Recover, Train
 from shardrel.store.local import LocalStore
 from tests.support.lab import BATCH, HereAndNow
 from tests.support.publishing import NOW
+from tests.support.torchrun import ROOT
 
 
 @pytest.fixture
@@ -58,3 +62,20 @@ def test_a_barrier_that_is_never_reached_is_a_failure_that_leaves_no_process(pla
     with pytest.raises(RunFailedError) as failed:
         processes.kill_at("publisher", task, read_barrier("store-999-before"))
     assert failed.value.code == ErrorCode.RUN_RANK_FAILED
+
+
+@pytest.mark.slow
+def test_a_publisher_that_waits_too_long_says_where_and_ends(place: Place, tmp_path: Path) -> None:
+    task = json.encode(publish(place, tmp_path, 2, watched=True)) + b"\n"
+    line = [sys.executable, "-m", "shardrel.lab.child", "15"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(line, env=environment, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(task)
+        process.stdin.flush()
+        said = process.stderr.read()
+        assert process.wait(60) == 1
+    assert b"Timeout" in said
+    assert b"in _ask" in said
