@@ -84,5 +84,7 @@ def _read(file: Path) -> bytes:
     try:
         with file.open("rb") as opened:
             return opened.read(MAX_RECORD_BYTES + 1)
-    except (FileNotFoundError, IsADirectoryError) as err:
-        raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, "there is no such file", file=str(file)) from err
+    except OSError as err:
+        raise InvalidInputError(
+            ErrorCode.INPUT_NO_SUCH_FILE, "there is no file that can be read", file=str(file)
+        ) from err

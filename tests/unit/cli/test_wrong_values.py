@@ -104,6 +104,18 @@ def test_a_folder_of_keys_that_is_none_is_a_wrong_call(shardrel: Command, keys: 
         assert shardrel.code(*line, "--keys", keys, status=2) == "input.key"
 
 
+@pytest.mark.parametrize("file", ["/proc/self/mem", "folder", "nowhere", "link-to-nowhere"])
+def test_a_file_that_cannot_be_read_is_a_wrong_call(shardrel: Command, file: str) -> None:
+    shardrel("init")
+    for line in (
+        ("check-proof", file, "--root", "0" * 64),
+        ("log", "--against", file),
+        ("affected", "--tombstones", file),
+    ):
+        assert shardrel.code(*line, status=2) == "input.no-such-file"
+    assert shardrel.code("policy", "set", file, status=2) == "input.no-such-file"
+
+
 def test_a_key_file_that_cannot_be_read_is_a_wrong_call(shardrel: Command, root: str) -> None:
     assert shardrel.code("approve", root, "--key", "/proc/self/mem", status=2) == "input.key"
 
