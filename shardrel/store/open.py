@@ -17,7 +17,8 @@ def open_store(url: str, *, endpoint_url: str | None = None, quoted_tokens: bool
 
     Args:
         url: A plain path, ``file:///absolute/folder`` or ``s3://bucket/prefix``.
-        endpoint_url: Where an S3 server is, if the usual AWS configuration does not say.
+        endpoint_url: Where an S3 server is, if the usual AWS configuration does not say. A folder has no use for it,
+            and is opened all the same: the environment may name a server that other commands need.
         quoted_tokens: What a probe found out about an S3 server; ``verdicts.conforming`` looks it up.
 
     Raises:
@@ -26,8 +27,6 @@ def open_store(url: str, *, endpoint_url: str | None = None, quoted_tokens: bool
     scheme = _SCHEME.match(url)
     if url.startswith("s3://"):
         return _open_s3(url, endpoint_url, quoted_tokens=quoted_tokens)
-    if endpoint_url is not None and url.startswith("file:"):
-        raise _invalid("an endpoint URL belongs to an s3:// store")
     if url.startswith("file://"):
         return LocalStore(_file_path(url))
     if scheme is not None or not url or "\0" in url:
@@ -49,7 +48,9 @@ def _open_s3(url: str, endpoint_url: str | None, *, quoted_tokens: bool) -> Stor
     bucket, _, prefix = url.removeprefix("s3://").partition("/")
     prefix = prefix.rstrip("/")
     if not _BUCKET.fullmatch(bucket):
-        raise _invalid("an S3 store is s3://bucket/prefix")
+        raise _invalid(
+            "an S3 store is s3://bucket/prefix; a bucket's name has 2 or more letters, digits, dots and dashes"
+        )
     segments = prefix.split("/") if prefix else []
     if any(not _SEGMENT.fullmatch(segment) or segment in (".", "..") for segment in segments):
         raise _invalid("the prefix of an S3 store has plain names between single slashes")

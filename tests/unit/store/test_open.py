@@ -57,8 +57,12 @@ def test_anything_else_is_refused(url: str) -> None:
 def test_an_endpoint_that_is_no_url_is_refused() -> None:
     with pytest.raises(InvalidInputError):
         open_store("s3://bucket", endpoint_url="localhost:9000")
-    with pytest.raises(InvalidInputError):
-        open_store("file:///folder", endpoint_url="http://localhost:9000")
+
+
+@pytest.mark.parametrize("url", ["{path}", "file://{path}"])
+def test_a_folder_is_opened_also_where_the_environment_names_an_endpoint(tmp_path: Path, url: str) -> None:
+    store = open_store(url.format(path=tmp_path), endpoint_url="http://localhost:9000")
+    assert store.url == f"file://{tmp_path}"
 
 
 def test_a_local_store_loads_no_boto3(tmp_path: Path) -> None:
