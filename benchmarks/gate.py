@@ -158,6 +158,8 @@ def _recheck(at: Place, root: str) -> None:
 
 
 def _purpose(operation: str, key: str) -> str:
+    if operation in ("list", "look", "delete"):
+        return {"list": "listing", "look": "look at an object"}.get(operation, operation)
     if key.startswith("gates/"):
         part = key.split("/")[2]
         return {"operations": "intent", "probe": "verdict"}.get(part, "swap" if operation == "swap" else "state")
@@ -165,8 +167,6 @@ def _purpose(operation: str, key: str) -> str:
         return {"list": "listing", "read": "attestation"}.get(operation, "attach")
     if key.startswith("runs/"):
         return f"run record {operation}"
-    if operation in ("list", "look", "delete"):
-        return {"list": "listing", "look": "look at an object"}.get(operation, operation)
     return "policy or link" if operation == "read" else "transition or object"
 
 
