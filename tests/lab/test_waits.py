@@ -22,17 +22,25 @@ EVENT = json.encode(Happened(event=Event(number=0, step="begin", operation="read
 HEAD = "import os, signal, sys; sys.stderr.write(f'{os.getpid()} '); sys.stderr.flush(); sys.stdin.readline()\n"
 TELLS_AND_HANGS = HEAD + f"print({EVENT!r}, flush=True)\nsys.stdin.read(1)\nsignal.pause()"
 CLOSES_ITS_OUTPUT_AND_HANGS = HEAD + "os.close(1)\nsignal.pause()"
-STARTS_ONE = (
-    "child = os.fork()\nif child == 0:\n sys.stderr.write(f'{os.getpid()} '); sys.stderr.flush(); os.close(1)\n"
-)
-A_RANK_HANGS = HEAD + STARTS_ONE + " signal.pause()\nos.waitpid(child, 0)"
-THE_LEADER_FAILS = HEAD + STARTS_ONE + " signal.pause()\nimport time; time.sleep(0.5); os._exit(3)"
+STARTS_ONE = """
+said, tell = os.pipe()
+child = os.fork()
+if child == 0:
+    sys.stderr.write(f"{os.getpid()} ")
+    sys.stderr.flush()
+    os.close(1)
+    os.write(tell, b"+")
+    signal.pause()
+os.read(said, 1)
+"""
+A_RANK_HANGS = HEAD + STARTS_ONE + "os.waitpid(child, 0)"
+THE_LEADER_FAILS = HEAD + STARTS_ONE + "os._exit(3)"
 SAYS_TOO_MUCH = HEAD + "print('x' * 100_000, flush=True)\nsignal.pause()"
 
 
-def hanging(program: str, logs: Path) -> IsolatedProcesses:
+def hanging(program: str, logs: Path, patience_s: float = 3) -> IsolatedProcesses:
     words: Sequence[str] = (sys.executable, "-c", program)
-    return IsolatedProcesses(environment=dict(os.environ), logs=logs, patience_s=2, program=words)
+    return IsolatedProcesses(environment=dict(os.environ), logs=logs, patience_s=patience_s, program=words)
 
 
 def gone(logs: Path, count: int) -> bool:
@@ -79,7 +87,7 @@ def test_a_task_that_hangs_ends_the_drill_by_a_code(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("program", "status"), [(A_RANK_HANGS, "-9"), (THE_LEADER_FAILS, "3")])
 def test_a_group_that_hangs_or_loses_its_leader_leaves_no_rank(program: str, status: str, tmp_path: Path) -> None:
     with pytest.raises(RunFailedError) as failed:
-        hanging(program, tmp_path).group("genesis", TRAIN, 3, None)
+        hanging(program, tmp_path, 3 if status == "-9" else 60).group("genesis", TRAIN, 3, None)
     assert failed.value.code == ErrorCode.RUN_RANK_FAILED
     assert failed.value.context["statuses"] == [status]
     assert gone(tmp_path, 2)
