@@ -26,6 +26,9 @@ from shardrel.records.gate import Fence, FenceKind
 from shardrel.records.transition import AdvanceFence, StageFence, Transition
 from shardrel.store.port import Store
 
+Taken = AdvanceFence | StageFence
+"""A request that took entries."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advanced:
@@ -85,7 +88,10 @@ def advance(
                 raise
             return _standing(kind, now)
 
-    return _once(store, dataset, kind, ["fence", _digest(entries), replace_staged], call, take)
+    def repeats(made: Taken) -> bool:
+        return isinstance(made, AdvanceFence) and _took(store, made, entries)
+
+    return _once(store, dataset, kind, ["fence", _digest(entries), replace_staged], call, take, repeats)
 
 
 def advance_staged(store: Store, dataset: str, kind: FenceKind, call: Call) -> Advanced:
@@ -103,7 +109,7 @@ def advance_staged(store: Store, dataset: str, kind: FenceKind, call: Call) -> A
         base = asked.fence if staged is None else Fence(watermark=staged.watermark, log=staged.log)
         return _advance(asked, Taking(base=base, entries=()))
 
-    return _once(store, dataset, kind, ["advance-staged"], call, take)
+    return _once(store, dataset, kind, ["advance-staged"], call, take, lambda made: isinstance(made, AdvanceFence))
 
 
 def stage(
@@ -149,7 +155,10 @@ def stage(
         )
         return _submitted(asked, taking, request, taking.base)
 
-    return _once(store, dataset, kind, ["stage", _digest(entries), replace_staged], call, take)
+    def repeats(made: Taken) -> bool:
+        return isinstance(made, StageFence) and _took(store, made, entries)
+
+    return _once(store, dataset, kind, ["stage", _digest(entries), replace_staged], call, take, repeats)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,14 +179,26 @@ class _Asked:
 
 
 def _once(
-    store: Store, dataset: str, kind: FenceKind, words: list[object], call: Call, take: Callable[[_Asked], Advanced]
+    store: Store,
+    dataset: str,
+    kind: FenceKind,
+    words: list[object],
+    call: Call,
+    take: Callable[[_Asked], Advanced],
+    repeats: Callable[[Taken], bool],
 ) -> Advanced:
-    """Take entries under one operation id; the request of an earlier success cannot be made again from a later state."""
+    """Take entries under one operation id.
+
+    The request of an earlier success cannot be made again from a later state, so what it took is compared.
+    """
     with operation(call.pending, [store.url, dataset, kind, *words], call.operation_id) as operation_id:
         view = read_gate(store, dataset)
         intent = find_intent(store, dataset, operation_id)
         done = None if intent is None else find_done(store, view, intent)
         if done is not None:
+            made = done.transition.request
+            if not isinstance(made, AdvanceFence | StageFence) or made.fence != kind or not repeats(made):
+                raise _reused(operation_id)
             return _answer(kind, done.transition, appended=0)
         return take(_Asked(store=store, dataset=dataset, kind=kind, call=call, operation_id=operation_id, view=view))
 
@@ -238,6 +259,12 @@ def _holds(store: Store, fence: Fence, kind: FenceKind, entries: Sequence[Entry]
     return all(known[entry.sequence] == entry for entry in entries)
 
 
+def _took(store: Store, made: Taken, entries: Sequence[Entry]) -> bool:
+    """Whether a request that was made took exactly these entries."""
+    behind = Fence(watermark=made.last, log=made.log)
+    return entries[-1].sequence == made.last and _holds(store, behind, made.fence, entries)
+
+
 def _digest(entries: Sequence[Entry]) -> str:
     return digest_of(json.encode([msgspec.to_builtins(entry) for entry in entries]))
 
@@ -266,8 +293,10 @@ def _answer(kind: FenceKind, made: Transition, *, appended: int) -> Advanced:
     if isinstance(request, AdvanceFence) and request.fence == kind:
         staged = None if request.keep is None else request.keep.watermark
         return Advanced(kind=kind, watermark=request.last, staged=staged, closed_permits=closed, appended=appended)
-    raise RefusedError(
-        ErrorCode.GATE_OPERATION_REUSED,
-        "this operation id was used for another request",
-        operationId=made.operation_id,
+    raise _reused(made.operation_id)
+
+
+def _reused(operation_id: str) -> RefusedError:
+    return RefusedError(
+        ErrorCode.GATE_OPERATION_REUSED, "this operation id was used for another request", operationId=operation_id
     )

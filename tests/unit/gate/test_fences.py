@@ -1,5 +1,8 @@
 """Fence logs and the verb that advances them."""
 
+import dataclasses
+from collections.abc import Sequence
+
 import pytest
 from msgspec.structs import replace
 
@@ -8,10 +11,10 @@ from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.errors import ConflictError, ErrorCode, IntegrityError, OutcomeUnknownError, RefusedError
 from shardrel.gate import fences
 from shardrel.gate.admit import admit
-from shardrel.gate.fence import Advanced, advance
+from shardrel.gate.fence import Advanced, advance, stage
 from shardrel.gate.view import read_gate
 from shardrel.records.fence import BenchmarkEntry, TombstoneEntry
-from shardrel.records.gate import Fence
+from shardrel.records.gate import Fence, FenceKind
 from shardrel.store.memory import MemoryStore
 from shardrel.store.port import Store
 from tests.support import gates
@@ -185,3 +188,30 @@ def test_both_logs_are_apart(store: MemoryStore) -> None:
     body = read_gate(store, gates.DATASET).body
     assert fences.read_log(store, body.benchmarks, "benchmarks") == [benchmark]
     assert body.tombstones.watermark == 2
+
+
+@pytest.mark.parametrize("first", ["advance", "stage"])
+@pytest.mark.parametrize("then", ["advance", "stage", "other entries", "more entries", "fewer entries", "benchmarks"])
+def test_the_id_of_an_operation_on_a_log_is_no_excuse_for_taking_nothing(
+    store: MemoryStore, first: str, then: str
+) -> None:
+    call = gates.call(operation_id="op")
+    verbs = {"advance": advance, "stage": stage}
+    done = verbs[first](store, gates.DATASET, "tombstones", tombstones(1, 2), call)
+    others: dict[str, Sequence[fences.Entry]] = {
+        "other entries": [tombstone(1), tombstone(2, "another")],
+        "more entries": tombstones(1, 3),
+        "fewer entries": tombstones(1, 1),
+        "benchmarks": [
+            BenchmarkEntry(sequence=1, benchmark="b", content_digest=DIGEST, text_digest=None, shingles=None)
+        ],
+    }
+    entries = others.get(then, tombstones(1, 2))
+    kind: FenceKind = "benchmarks" if then == "benchmarks" else "tombstones"
+    again = verbs.get(then, verbs[first])
+    if then == first:
+        assert again(store, gates.DATASET, kind, entries, call) == dataclasses.replace(done, appended=0)
+        return
+    with pytest.raises(RefusedError) as caught:
+        again(store, gates.DATASET, kind, entries, call)
+    assert caught.value.code == ErrorCode.GATE_OPERATION_REUSED
