@@ -14,7 +14,7 @@ def swept(folder: Path, stores: str, *words: object) -> tuple[int, list[dict[str
     """Number of operations or requests of a transaction, and what came of each point."""
     line = [sys.executable, "-m", "tests.support.lab_sweep", str(folder), stores, *(str(word) for word in words)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1800, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     first, *points = (json.loads(line) for line in done.stdout.splitlines())
     return first["count"], points
