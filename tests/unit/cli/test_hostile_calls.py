@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from types import FrameType
 import pytest
 
 from shardrel.cli.main import main
-from tests.support.hostile_calls import DEVICES, Call, calls, make_odd_files, verbs
+from tests.support.hostile_calls import DEVICES, Call, calls, line_of, make_odd_files, parameters, verbs
 
 CODES = {
     entry["code"]: set(entry["exitStatuses"])
@@ -180,6 +181,39 @@ def test_a_sample_of_hostile_calls_ends_well(
     usual: Mapping[tuple[str, ...], Mapping[str, list[str]]], capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert wrong(some_of(calls(usual), SAMPLE), capfd) == []
+
+
+READING = [
+    ("status",), ("log",), ("report",), ("diff",), ("digest",), ("prove",), ("check-proof",), ("affected",),
+    ("run", "show"), ("checkpoint", "list"), ("keys", "show"), ("policy", "show"),
+]  # fmt: skip
+
+
+def closed_pipe() -> int:
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+@pytest.mark.parametrize("as_json", [True, False], ids=["for scripts", "for people"])
+@pytest.mark.parametrize("where", ["full disk", "closed pipe"])
+def test_an_answer_that_nobody_takes_is_no_traceback(
+    usual: Mapping[tuple[str, ...], Mapping[str, list[str]]],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    where: str,
+    as_json: bool,
+) -> None:
+    functions = dict(verbs())
+    for verb in READING:
+        line = line_of(verb, usual[verb], parameters(functions[verb]))
+        stdout = os.fdopen(os.open("full-device", os.O_WRONLY) if where == "full disk" else closed_pipe(), "w")
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "stdout", stdout)
+            status = main(line if as_json else [word for word in line if word != "--json"])
+        stdout.close()
+        told = capfd.readouterr().err
+        assert (verb, status, "Traceback" in told, bool(told)) == (verb, 3, False, where == "full disk")
 
 
 @pytest.mark.slow
