@@ -18,27 +18,25 @@ def own_folder(folder: Path) -> None:
     """Make a folder for keys, or check the one that is there.
 
     Raises:
+        InvalidInputError: ``input.key`` when something else has its name.
         TrustError: ``trust.key-file`` when somebody else may write to it.
 
     Effects: creates the folder with mode 0700.
     """
-    make_folder(folder)
+    try:
+        make_folder(folder)
+    except (FileExistsError, NotADirectoryError) as err:
+        raise InvalidInputError(ErrorCode.INPUT_KEY, "the folder of keys is no folder", key=folder.name) from err
     check_folder(folder)
 
 
 def make_folder(folder: Path) -> None:
     """Make a folder durable, for its owner alone where it is new.
 
-    Raises:
-        InvalidInputError: ``input.key`` when something else has its name.
-
     Effects: as said, and its names, and those of the folders above it on the same file system, which may be those of
         a process that died before it came to that, are durable.
     """
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as err:
-        raise InvalidInputError(ErrorCode.INPUT_KEY, "the folder of keys is no folder", key=folder.name) from err
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     device = folder.stat().st_dev
     for one in (folder.resolve(), *folder.resolve().parents):
         if not os.access(one, os.R_OK) or one.stat().st_dev != device:
