@@ -190,13 +190,15 @@ class LocalStore:
         One that was there and is gone, or lies empty in another's place, is no empty store: its disk is away, and
         what is on it must not be taken for deleted.
         """
+        known = self._place  # before the look: another thread may make the folder in between
         root = folders.open_root(self._path)
         place = None if root is None else folders.place(root)
-        if self._place not in (None, place) and (root is None or not os.listdir(root)):
+        if known not in (None, place) and (root is None or not os.listdir(root)):
             if root is not None:
                 os.close(root)
             raise UnavailableError(ErrorCode.STORE_UNAVAILABLE, "the store's folder is gone: is its disk still there?")
-        self._place = place
+        if place is not None:
+            self._place = place
         return root
 
     @contextmanager
@@ -228,8 +230,11 @@ class LocalStore:
         What a digest names is acted on only where something else named it, which was made when it was durable.
         """
         if not key.startswith("objects/") and self._seen.get(key) != version:
+            beside = os.listdir(folder) if key.startswith("attestations/") else []
             folders.flush_read(folder)
             self._known(key, version)
+            # Whoever reads one envelope reads the others; each is named by its digest, which is its version.
+            self._seen.update({f"{key.rpartition('/')[0]}/{name}": f"sha256:{name}" for name in beside})
 
     def _known(self, key: str, version: str) -> None:
         if not key.startswith("objects/"):

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from shardrel.store.layout import gate_key, run_key
+from shardrel.digest import digest_of
+from shardrel.store.layout import attestation_key, gate_key, run_key
 from shardrel.store.local import LocalStore
 from shardrel.store.port import AlreadyPresent, Unknown, Written
 
@@ -110,6 +111,22 @@ def test_a_name_that_somebody_else_gave_is_durable_before_it_is_believed(
     (tmp_path / STATE).write_bytes(b"2")
     assert store.read(STATE, max_bytes=1) is not None
     assert events == folders[:1]
+
+
+def test_envelopes_that_lie_together_are_made_durable_together(tmp_path: Path, events: list[tuple[str, int]]) -> None:
+    """One flush is for those that were there; an envelope that comes later has one of its own."""
+    root = digest_of(b"root")
+    keys = [attestation_key(root, digest_of(data)) for data in (b"1", b"2", b"3")]
+    folder = (tmp_path / keys[0]).parent
+    folder.mkdir(parents=True)
+    for key, data in zip(keys[:2], (b"1", b"2"), strict=True):
+        (tmp_path / key).write_bytes(data)
+    store = LocalStore(tmp_path)
+    assert all(store.read(key, max_bytes=1) for key in keys[:2])
+    assert events == [flushed(folder)]
+    (tmp_path / keys[2]).write_bytes(b"3")
+    assert store.read(keys[2], max_bytes=1)
+    assert events == [flushed(folder)] * 2
 
 
 def test_what_this_process_wrote_is_not_made_durable_again_when_it_is_read(

@@ -15,6 +15,7 @@ import pytest
 
 from shardrel.digest import digest_of
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError, ShardrelError, UnavailableError
+from shardrel.store import folders
 from shardrel.store.folders import translated
 from shardrel.store.layout import gate_key, object_key, operation_key, run_key
 from shardrel.store.local import LocalStore
@@ -298,3 +299,19 @@ def test_a_store_that_was_put_back_from_a_copy_is_read(root: Path, store: LocalS
     shutil.rmtree(root)
     copy.rename(root)
     assert store.read(STATE, max_bytes=100) is not None
+
+
+def test_a_folder_that_another_thread_makes_after_the_look_is_not_one_that_went_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, look, looks = LocalStore(tmp_path / "store"), folders.open_root, []
+
+    def slow_look(path: str) -> int | None:
+        looks.append(found := look(path))
+        if len(looks) == 1:
+            store.create(run_key("other"), b"1")
+        return found
+
+    monkeypatch.setattr(folders, "open_root", slow_look)
+    assert isinstance(store.create(run_key("mine"), b"1"), Written)
+    assert looks[0] is None
