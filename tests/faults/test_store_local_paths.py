@@ -310,6 +310,7 @@ def test_a_folder_that_another_thread_makes_after_the_look_is_not_one_that_went_
         looks.append(found := look(path))
         if len(looks) == 1:
             store.create(run_key("other"), b"1")
+            store.create(run_key("another"), b"1")
         return found
 
     monkeypatch.setattr(folders, "open_root", slow_look)
