@@ -42,36 +42,38 @@ from shardrel.cli import run as runs
 from shardrel.cli.border import guarded
 from shardrel.cli.output import Result
 from shardrel.cli.settings import group, verb
+from shardrel.cli.version import version_option
 from shardrel.errors import StoppedError
 
 _Verb = Callable[..., Result]
 _NAME = "shardrel"
 
 
-def build_app(*, help_without_verb: bool = True) -> typer.Typer:
+def build_app(*, for_scripts: bool = False) -> typer.Typer:
     """The whole command line.
 
     Args:
-        help_without_verb: Show people what there is where they name no verb. For scripts it is a wrong call.
+        for_scripts: To name no verb is a wrong call; people are shown what there is.
     """
     app = typer.Typer(
         name=_NAME,
         add_completion=False,
-        no_args_is_help=help_without_verb,
+        no_args_is_help=not for_scripts,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(group("Releases of training shards that are provable, and whose use is exact.", environment=True))
+    text = "Releases of training shards that are provable, and whose use is exact."
+    app.callback()(group(text, environment=True, own=[version_option(as_json=for_scripts)]))
     for name, function in _VERBS.items():
         app.command(name)(verb(function))
     for name, (text, verbs) in _GROUPS.items():
-        app.add_typer(_build_group(text, verbs, help_without_verb), name=name)
+        app.add_typer(_build_group(text, verbs, for_scripts), name=name)
     return app
 
 
-def _build_group(text: str, verbs: dict[str, _Verb], help_without_verb: bool) -> typer.Typer:
-    inner = typer.Typer(no_args_is_help=help_without_verb)
+def _build_group(text: str, verbs: dict[str, _Verb], for_scripts: bool) -> typer.Typer:
+    inner = typer.Typer(no_args_is_help=not for_scripts)
     inner.callback()(group(text))
     for name, function in verbs.items():
         inner.command(name)(verb(function))
@@ -146,7 +148,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _invoke(arguments: Sequence[str], as_json: bool) -> int:
-    status = build_app(help_without_verb=not as_json)(args=list(arguments), prog_name=_NAME, standalone_mode=False)
+    status = build_app(for_scripts=as_json)(args=list(arguments), prog_name=_NAME, standalone_mode=False)
     if status == StoppedError.exit_status:
         # Typer makes a silent exit of Ctrl-C.
         raise KeyboardInterrupt

@@ -4,7 +4,7 @@ The later one on the line wins, then the environment, then the default.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -141,13 +141,19 @@ def _declare(wrapper: Callable[..., None], own: list[inspect.Parameter], *, envi
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 
 
-def group(text: str, *, environment: bool = False) -> Callable[..., None]:
-    """A callback for an app of verbs that takes the common options before the verb."""
+def group(text: str, *, environment: bool = False, own: Sequence[inspect.Parameter] = ()) -> Callable[..., None]:
+    """A callback for an app of verbs that takes the common options before the verb.
+
+    Args:
+        text: What the verbs are for.
+        environment: Whether options are also read from there.
+        own: Options that do their work while they are parsed.
+    """
 
     def callback(context: typer.Context, **values: Any) -> None:
         context.obj = _merged(context.obj, values)
 
-    _declare(callback, [], environment=environment)
+    _declare(callback, list(own), environment=environment)
     callback.__doc__ = text
     return callback
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from shardrel import __version__
 from tests.support.command import Command, shardrel_in
 
 TEXTS = [f"text number {number}" for number in range(30)]
@@ -28,6 +29,11 @@ def root(shardrel: Command) -> str:
     shardrel("verify", found)
     shardrel("approve", found)
     return found
+
+
+def test_the_version_is_told_without_a_verb_or_a_store(shardrel: Command) -> None:
+    assert shardrel("--version") == {"version": __version__}
+    assert not Path(".shardrel").exists()
 
 
 def test_init_keys_and_policy(shardrel: Command) -> None:
