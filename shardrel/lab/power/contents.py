@@ -53,7 +53,7 @@ class Contents:
 
 
 def variants(contents: Contents, limit: int) -> list[bytes]:
-    """What may be found, without what is found twice: the durable bytes first, those of now last.
+    """What may be found, without what is found twice: those of now last, the durable bytes first where they are others.
 
     Each size that the file had, or a sector's end between two of them; in each sector, independently, the bytes of
     one of the versions, zeros where a version did not reach so far. All of it up to ``limit`` combinations, else the
