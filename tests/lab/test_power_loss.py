@@ -117,8 +117,8 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> list[Recorded]:
     return record_story(tmp_path_factory.mktemp("story"))
 
 
-def examined(scratch: Path, transaction: Recorded) -> set[str]:
-    done: Examined = Campaign(scratch, every=5).examine(transaction, None)
+def examined(scratch: Path, transaction: Recorded, every: int) -> set[str]:
+    done: Examined = Campaign(scratch, every=every).examine(transaction, None)
     return {violation.invariant for violation in done.violations}
 
 
@@ -141,7 +141,9 @@ def test_each_kind_of_forgetfulness_violates_an_invariant(
     scratch: Path, story: list[Recorded], name: str, kind: Kind, below: str, expected: str
 ) -> None:
     [transaction] = [one for one in story if one.name == name]
-    assert expected in examined(scratch, leaving_out(transaction, kind, below))
+    # Bytes that are not durable make thousands of states, of which a great many are torn; names few, with few violated.
+    every = 5 if kind is Kind.FILE else 1
+    assert expected in examined(scratch, leaving_out(transaction, kind, below), every)
 
 
 @pytest.mark.slow
