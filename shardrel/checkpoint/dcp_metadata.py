@@ -7,7 +7,7 @@ from typing import Any
 
 from shardrel.checkpoint.coverage import Box
 from shardrel.checkpoint.leaves import Path
-from shardrel.checkpoint.pickle_data import Made, Name, Pairs, interpret
+from shardrel.checkpoint.pickle_data import Made, Name, Pairs, interpret, meaning
 from shardrel.checkpoint.state_tree import MAX_DEPTH
 from shardrel.checkpoint.torch_file import DTYPES
 from shardrel.errors import ErrorCode, InvalidInputError
@@ -123,7 +123,7 @@ def _tensor(name: str, said: Mapping[str, Any], stored: _Stored) -> Tensor:
         raise ValueError("shape")
     boxes = [_box(chunk) for chunk in said["chunks"]]
     chunks = tuple(Chunk(box=box, place=stored[name, box.offsets]) for box in boxes if 0 not in box.sizes)
-    return Tensor(shape=shape, dtype=DTYPES[dtype], chunks=chunks)
+    return Tensor(shape=shape, dtype=meaning(DTYPES, dtype), chunks=chunks)
 
 
 def _properties(made: Made) -> tuple[Any, ...]:
@@ -134,7 +134,10 @@ def _properties(made: Made) -> tuple[Any, ...]:
 
 def _box(made: Made) -> Box:
     said = _fields(made, _CHUNK)
-    return Box(_size(said["offsets"]), _size(said["sizes"]))
+    box = Box(_size(said["offsets"]), _size(said["sizes"]))
+    if len(box.offsets) != len(box.sizes):
+        raise ValueError("chunk")
+    return box
 
 
 def _size(made: Made) -> tuple[int, ...]:
@@ -196,13 +199,9 @@ def _paths(entries: Mapping[str, Any], planned: Any) -> dict[str, Path]:
 
 
 def _path(value: Any) -> Path:
-    if (
-        not isinstance(value, tuple)
-        or not 0 < len(value) <= MAX_DEPTH
-        or any(type(part) not in (str, int) for part in value)
-    ):
+    if not isinstance(value, tuple) or not 0 < len(value) <= MAX_DEPTH:
         raise ValueError("path")
-    return value
+    return tuple(part if type(part) is int and 0 <= part <= _MAX_SIZE else _text(part) for part in value)
 
 
 def _named(pairs: Any) -> dict[str, Any]:

@@ -130,7 +130,9 @@ def _elements(data: FileSlice, stored: StoredTensor, box: Box) -> npt.NDArray[np
     first = stored.offset + sum(o * step for o, step in zip(box.offsets, stored.strides, strict=True))
     behind = 1 + sum((n - 1) * step for n, step in zip(box.sizes, stored.strides, strict=True))
     raw = data.mapped(stored.start + first * item, behind * item).view(f"V{item}")
-    part = np.lib.stride_tricks.as_strided(raw, box.sizes, [step * item for step in stored.strides], writeable=False)
+    # A step that is never taken may be any number.
+    steps = [step * item if n > 1 else 0 for n, step in zip(box.sizes, stored.strides, strict=True)]
+    part = np.lib.stride_tricks.as_strided(raw, box.sizes, steps, writeable=False)
     made = np.array(part, copy=True, order="C").reshape(-1).view(np.uint8).reshape(prod(box.sizes), item)
     signs = [] if stored.conjugate == stored.negative else [item - 1]
     if stored.negative and stored.dtype.startswith("complex"):

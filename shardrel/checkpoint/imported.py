@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shardrel.canonical.json import MAX_INTEGER
 from shardrel.checkpoint.attempts import begin, commit, manifest_of
 from shardrel.checkpoint.leaves import leaves
 from shardrel.checkpoint.save import Saved
 from shardrel.checkpoint.writing import Kept, Piece, Stamp, write_pieces
 from shardrel.errors import ConflictError, ErrorCode, InvalidInputError
-from shardrel.records.checkpoint import Cut, Region, TensorEntry
+from shardrel.records.checkpoint import MAX_DIMENSIONS, Cut, Region, TensorEntry
 from shardrel.store.port import Store
 from shardrel.trust.signer import Signer
 
@@ -62,12 +63,15 @@ def commit_found(target: Target, tensors: Sequence[Found], trees: Mapping[str, A
     """Commit what was found, with no sample order.
 
     Raises:
-        InvalidInputError: ``input.invalid``: nothing was found.
+        InvalidInputError: ``input.invalid``: nothing was found; ``checkpoint.unsupported-state``: a tensor of more
+            dimensions than a manifest can tell, or of larger ones.
         ConflictError: ``gate.checkpoint-order``: the run has a checkpoint.
         RefusedError: What ``save`` refuses; ``checkpoint.gap`` and ``checkpoint.overlap`` where pieces don't tile.
 
     Effects: objects, then manifest, then commit record, then the gate's head.
     """
+    for tensor in tensors:
+        _check_shape(tensor)
     if not any(leaves(trees)):
         raise InvalidInputError(ErrorCode.INPUT_INVALID, "there is nothing to import")
     attempt = begin(target.store, target.dataset, target.run, target.signer)
@@ -80,6 +84,13 @@ def commit_found(target: Target, tensors: Sequence[Found], trees: Mapping[str, A
     manifest = manifest_of(attempt, target.cut, None, entries, trees, 1)
     done = commit(target.store, target.dataset, manifest, attempt, target.signer)
     return Saved(generation=done.generation, commit=done.commit, step=target.cut.step)
+
+
+def _check_shape(tensor: Found) -> None:
+    if len(tensor.shape) > MAX_DIMENSIONS or any(size > MAX_INTEGER for size in tensor.shape):
+        raise InvalidInputError(
+            ErrorCode.CHECKPOINT_STATE_TYPE, "a tensor has too many dimensions, or too large ones", path=tensor.name
+        )
 
 
 def _entries(store: Store, tensors: Sequence[Found], stamp: Stamp) -> list[TensorEntry]:

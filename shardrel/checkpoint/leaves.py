@@ -92,6 +92,9 @@ def _key(key: Any) -> str:
     return str(key)
 
 
+MAX_ABSENT = 65_536
+"""Positions of lists of which no leaf tells; torch leaves out what is empty."""
+
 _EMPTY = MappingProxyType({"$": "dict", "v": []})
 
 
@@ -108,7 +111,7 @@ def grow(found: Mapping[Path, Any]) -> dict[str, Any]:
 
     Raises:
         InvalidInputError: ``checkpoint.unsupported-state``: one path leads through another's leaf, or positions and
-            keys stand side by side.
+            keys stand side by side, or far more positions are absent than a list has empty items.
     """
     root = _Node()
     for path, tree in found.items():
@@ -118,7 +121,18 @@ def grow(found: Mapping[Path, Any]) -> dict[str, Any]:
         if path[-1] in node.items:
             raise _refused(path)
         node.items[path[-1]] = tree
+    if _absent(root) > MAX_ABSENT:
+        raise _refused(next(iter(found)))
     return {str(name): _tree(node, (name,)) for name, node in root.items.items()}
+
+
+def _absent(node: Any) -> int:
+    """Positions before the last one at which nothing is."""
+    if not isinstance(node, _Node):
+        return 0
+    places = [key for key in node.items if isinstance(key, int)]
+    own = 1 + max(places) - len(places) if places else 0
+    return own + sum(map(_absent, node.items.values()))
 
 
 def _inner(node: Any, path: Path) -> _Node:

@@ -17,19 +17,24 @@ def _numbered(tree: Any) -> Any:
         return [_numbered(item) for item in tree]
     if not isinstance(tree, dict) or tree["$"] != "dict":
         return tree
-    items = {key: _numbered(item) for key, item in tree["v"]}
-    numbers = {str(number): number for number in _parameters(items.get("param_groups"))}
-    state = _pairs(items.get("state"))
-    if state and all(key in numbers for key, _ in state):
-        items["state"] = {"$": "dict", "v": [[numbers[key], item] for key, item in state]}
-    return {"$": "dict", "v": [[key, item] for key, item in items.items()]}
+    pairs = [[key, _numbered(item)] for key, item in tree["v"]]
+    numbers = {str(number): number for number in _parameters(_item(pairs, "param_groups"))}
+    state = _pairs(_item(pairs, "state"))
+    if state and all(isinstance(key, str) and key in numbers for key, _ in state):
+        numbered = {"$": "dict", "v": [[numbers[key], item] for key, item in state]}
+        pairs = [[key, numbered if key == "state" else item] for key, item in pairs]
+    return {"$": "dict", "v": pairs}
 
 
 def _parameters(groups: Any) -> list[int]:
     """All parameters of an optimizer's groups; none where they are named otherwise."""
-    listed = [dict(_pairs(group)).get("params") for group in groups] if isinstance(groups, list) else []
+    listed = [_item(_pairs(group), "params") for group in groups] if isinstance(groups, list) else []
     flat = [number for numbers in listed if isinstance(numbers, list) for number in numbers]
     return flat if all(type(number) is int for number in flat) else []
+
+
+def _item(pairs: list[list[Any]], name: str) -> Any:
+    return next((item for key, item in pairs if key == name), None)
 
 
 def _pairs(tree: Any) -> list[list[Any]]:

@@ -6,12 +6,14 @@ and decides what they stand for. Operations and names outside of closed lists en
 """
 
 import pickletools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from shardrel.errors import ErrorCode, InvalidInputError
+
+Meaning = TypeVar("Meaning")
 
 MAX_OPERATIONS = 12_000_000
 MAX_STACK = 100_000
@@ -63,6 +65,18 @@ class _Mark:
 
 
 _MARK = _Mark()
+
+
+def meaning(names: Mapping[Name, Meaning], value: Any) -> Meaning:
+    """What a name stands for. Only a name is looked up: to hash tuples in tuples without end would end the process.
+
+    Raises:
+        ValueError: It is no name.
+        KeyError: No such name.
+    """
+    if not isinstance(value, Name):
+        raise ValueError("name")
+    return names[value]
 
 
 def interpret(data: bytes, names: Collection[Name]) -> Any:

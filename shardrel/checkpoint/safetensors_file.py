@@ -101,6 +101,7 @@ def parse(text: bytes, data_size: int) -> tuple[list[Slot], dict[str, str]]:
         meta = described.pop(_META, {})
         if not all(isinstance(value, str) for value in meta.values()):
             raise ValueError(_META)
+        "".join([*described, *meta.values()]).encode()  # fails at lone surrogates
         slots = sorted(
             (_slot(name, one) for name, one in described.items()), key=lambda slot: (slot.start, slot.length)
         )

@@ -1,13 +1,13 @@
 """What a folder of safetensors files says beside each one's header. Source: schemas/SPEC.md#checkpoint-exchange."""
 
-import json
 from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 from shardrel.checkpoint.file_slice import FileSlice
 from shardrel.checkpoint.safetensors_file import MAX_HEADER, Slot
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.errors import ErrorCode, FormatError, InvalidInputError
+from shardrel.trust.strict import parse_object
 
 INDEX = "model.safetensors.index.json"
 SHARDING = "DCP_SHARDING_INFO"
@@ -63,12 +63,9 @@ def _offsets(value: Any, slot: Slot) -> tuple[int, ...]:
 
 def _object(text: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as err:
+        return parse_object(text, max_bytes=MAX_HEADER)
+    except FormatError as err:
         raise _corrupt("a folder has JSON that can't be read") from err
-    if not isinstance(value, dict):
-        raise _corrupt("a folder has JSON of another kind")
-    return value
 
 
 def _corrupt(why: str) -> InvalidInputError:

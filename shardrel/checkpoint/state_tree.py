@@ -6,12 +6,15 @@ puts them back. What a tensor is, the caller says: this module doesn't know torc
 
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from shardrel.canonical.json import MAX_INTEGER
 from shardrel.errors import ErrorCode, FormatError, InvalidInputError
 
 MAX_DEPTH = 64
+_MAX_DIGITS = 4300
+"""Longer integers are spelled by no Python that has not been told to; the sign counts too."""
 
 IsTensor = Callable[[Any], bool]
 
@@ -103,12 +106,20 @@ def _encode_scalar(value: Any, kind: type, path: str) -> Any:
     if kind is str:
         return _text(value, path)
     if kind is int:
-        return value if abs(value) <= MAX_INTEGER else {"$": "int", "v": str(value)}
+        return value if abs(value) <= MAX_INTEGER else {"$": "int", "v": _digits(value, path)}
     if kind is float:
         return {"$": "float", "v": struct.pack(">d", value).hex()}
     if kind is bytes:
         return {"$": "bytes", "v": value.hex()}
     raise _refuse(path, f"a value of type {kind.__name__}")
+
+
+def _digits(value: int, path: str) -> str:
+    with suppress(ValueError):
+        text = str(value)
+        if len(text) <= _MAX_DIGITS:
+            return text
+    raise _refuse(path, "an integer of too many digits")
 
 
 def _text(value: str, path: str) -> str:
@@ -163,7 +174,7 @@ def _list(value: Any) -> list[Any]:
 
 def _big(text: str) -> int:
     number = int(text)
-    if str(number) != text or abs(number) <= MAX_INTEGER or len(text) > 4300:
+    if str(number) != text or abs(number) <= MAX_INTEGER or len(text) > _MAX_DIGITS:
         raise ValueError("not the one spelling of a big integer")
     return number
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from shardrel.checkpoint.dtypes import ITEM_BYTES
-from shardrel.checkpoint.pickle_data import Elsewhere, Made, Name, Pairs, interpret
+from shardrel.checkpoint.pickle_data import Elsewhere, Made, Name, Pairs, interpret, meaning
 from shardrel.checkpoint.state_tree import MAX_DEPTH
 from shardrel.checkpoint.zip_stored import Entry, Read, check, entries
 from shardrel.errors import ErrorCode, InvalidInputError
@@ -134,9 +134,7 @@ def _tensor(made: Any, found: dict[str, Entry]) -> StoredTensor:
     entry = found[_storage_key(made)]
     if entry.size != stored * ITEM_BYTES[dtype] or not _inside(offset, shape, strides, stored):
         raise ValueError("storage")
-    marks = dict(more[0].items) if more else {}
-    if any(value is not True for value in marks.values()) or not set(marks) <= {"conj", "neg"}:
-        raise ValueError("marks")
+    marks = _marks(more[0].items if more else [])
     return StoredTensor(
         dtype=dtype,
         shape=shape,
@@ -146,6 +144,12 @@ def _tensor(made: Any, found: dict[str, Entry]) -> StoredTensor:
         conjugate="conj" in marks,
         negative="neg" in marks,
     )
+
+
+def _marks(items: Sequence[tuple[Any, Any]]) -> frozenset[str]:
+    if any(key not in ("conj", "neg") or value is not True for key, value in items):
+        raise ValueError("marks")
+    return frozenset(key for key, _ in items)
 
 
 def _storage_key(made: Any) -> str:
@@ -161,8 +165,8 @@ def _elements(of: Name, place: tuple[Any, ...], more: list[Any]) -> tuple[str, i
     if kind != "storage" or not isinstance(key, str) or type(number) is not int or number < 0:
         raise ValueError("storage")
     if of == _TYPED:
-        return _STORAGES[storage], number
-    dtype = DTYPES[more.pop(0)]
+        return meaning(_STORAGES, storage), number
+    dtype = meaning(DTYPES, more.pop(0))
     if storage != _UNTYPED_STORAGE or number % ITEM_BYTES[dtype]:
         raise ValueError("storage")
     return dtype, number // ITEM_BYTES[dtype]
