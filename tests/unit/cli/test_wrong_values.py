@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -167,6 +169,26 @@ def test_a_pipe_is_written_to_as_it_is(tmp_path: Path) -> None:
     write_file(tmp_path / "pipe", b"data")
     assert os.read(reader, 10) == b"data"
     os.close(reader)
+
+
+_ASKED = "from pathlib import Path; from shardrel.cli.files import write_file; write_file(Path({!r}), b'data')"
+
+
+def test_stdout_as_a_file_is_what_stdout_goes_to(tmp_path: Path) -> None:
+    """A pipe, which has no name of its own, and a file to which something was appended before."""
+    call = [sys.executable, "-c", _ASKED.format("/dev/stdout")]
+    assert subprocess.run(call, capture_output=True, check=True).stdout == b"data"
+    (tmp_path / "log").write_bytes(b"before ")
+    with (tmp_path / "log").open("ab") as log:
+        subprocess.run(call, stdout=log, check=True)
+    assert (tmp_path / "log").read_bytes() == b"before data"
+
+
+def test_a_file_that_is_replaced_stays_as_private_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "asked.txt"
+    path.touch(0o600)
+    write_file(path, b"data")
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"data", 0o600)
 
 
 def test_a_folder_and_a_full_disk_have_codes(tmp_path: Path) -> None:
