@@ -46,9 +46,10 @@ def dataset(
 
     Ranks: all; every rank gets every step.
     """
-    counts = _shown(cache, pin, counts)
     source, rank, world_size = source_of(pin), group.rank, group.world_size
-    return StepDataset(source, cache, cut, rank=rank, world_size=world_size, steps=steps, counts=counts)
+    made = StepDataset(source, cache, cut, rank=rank, world_size=world_size, steps=steps, counts=counts)
+    _show(cache, pin, made.counts, made)
+    return made
 
 
 def packed_dataset(
@@ -65,9 +66,10 @@ def packed_dataset(
 
     Ranks: all; every rank gets every step.
     """
-    counts = _shown(cache, pin, counts)
     source, rank, world_size = source_of(pin), group.rank, group.world_size
-    return PackedDataset(source, cache, cut, plan, rank=rank, world_size=world_size, steps=steps, counts=counts)
+    made = PackedDataset(source, cache, cut, plan, rank=rank, world_size=world_size, steps=steps, counts=counts)
+    _show(cache, pin, made.counts, made)
+    return made
 
 
 def loader(
@@ -93,12 +95,14 @@ def loader(
 
     Ranks: all; every rank gets every step.
     """
-    counts = _shown(cache, pin, None)
+    counts = SharedCounts()
 
     def make(begin: Cut) -> StepDataset:
         return dataset(group, cache, pin, begin, steps=_left(steps, begin), counts=counts)
 
-    return _WatchedLoader(make, cut, pin.watch, workers=workers, pin_memory=pin_memory)
+    made = _WatchedLoader(make, cut, pin.watch, workers=workers, pin_memory=pin_memory)
+    _show(cache, pin, counts, made)
+    return made
 
 
 def packed(
@@ -126,25 +130,25 @@ def packed(
 
     Ranks: all; every rank gets every step.
     """
-    counts = _shown(cache, pin, None)
+    counts = SharedCounts()
 
     def make(begin: Cut) -> PackedDataset:
         return packed_dataset(group, cache, pin, begin, plan, steps=_left(steps, begin), counts=counts)
 
-    return _WatchedLoader(make, cut, pin.watch, workers=workers, pin_memory=pin_memory)
+    made = _WatchedLoader(make, cut, pin.watch, workers=workers, pin_memory=pin_memory)
+    _show(cache, pin, counts, made)
+    return made
 
 
 def _left(steps: int | None, begin: Cut) -> int | None:
     return None if steps is None else max(steps - begin.step, 0)
 
 
-def _shown(cache: Cache, pin: PinnedRun, counts: SharedCounts | None) -> SharedCounts:
-    """Numbers for the processes of a dataset, which the run's figures hold from now on, as those of its cache."""
-    counts = counts or SharedCounts()
-    pin.watch.counts_of(counts)
+def _show(cache: Cache, pin: PinnedRun, counts: SharedCounts, owner: object) -> None:
+    """From now on the run's figures hold what the owner's processes count, and what its cache does."""
+    pin.watch.counts_of(counts, owner)
     if isinstance(cache, ShardCache):
         pin.watch.counts_of(cache.counts)
-    return counts
 
 
 class _WatchedLoader(StepLoader[Batch]):

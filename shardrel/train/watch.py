@@ -1,8 +1,10 @@
 """What a rank shows of itself: ready or not, figures, events. Source: schemas/SPEC.md#watching."""
 
 import functools
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol, TextIO, TypeVar
 
 from shardrel.checkpoint.group import Group
@@ -36,6 +38,18 @@ class Counter(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Counting:
+    """A counter and what it had counted when it was first shown; who makes it count, where that is known."""
+
+    counter: Counter
+    before: Mapping[Counted, int]
+    owner: "weakref.ref[object] | None"
+
+    def since(self, name: Counted) -> int:
+        return self.counter.get(name) - self.before[name]
+
+
 class Watch:
     """Readiness, figures and events of one rank.
 
@@ -52,7 +66,8 @@ class Watch:
         self._ready = False
         self._code: str | None = None
         self._forever: object = None
-        self._counters: list[tuple[Counter, dict[Counted, int]]] = []
+        self._counters: list[_Counting] = []
+        self._ended: dict[Counted, int] = dict.fromkeys(_COUNTED.values(), 0)
 
     @property
     def root(self) -> str:
@@ -73,7 +88,7 @@ class Watch:
     def resolved(self, release: Release, root: str, cache: Counter, members: int) -> None:
         """The root is known, and nothing of it is verified."""
         if root != self._root:
-            self._counters = []
+            self._counters, self._ended = [], dict.fromkeys(_COUNTED.values(), 0)
         self._root = root
         totals, figures = release.totals, self.figures
         figures.put("shardrel_ready", 0, root=root)
@@ -82,13 +97,29 @@ class Watch:
         figures.put("shardrel_decompression_ratio", totals.logical_bytes / max(1, totals.stored_bytes), root=root)
         self.counts_of(cache)
 
-    def counts_of(self, counter: Counter) -> None:
-        """Show what it counts from now on, added to what others count; asking again for the same changes nothing."""
-        if any(known is counter for known, _ in self._counters):
+    def counts_of(self, counter: Counter, owner: object | None = None) -> None:
+        """Show what it counts from now on, added to what others count; asking again for the same changes nothing.
+
+        Args:
+            counter: Of processes of this rank.
+            owner: What makes it count. Once that is gone the counter is let go of: numbers that processes share hold an
+                open file.
+        """
+        if any(known.counter is counter for known in self._counters):
             return
-        self._counters.append((counter, {name: counter.get(name) for name in _COUNTED.values()}))
+        self._let_go()
+        before = {name: counter.get(name) for name in _COUNTED.values()}
+        self._counters.append(_Counting(counter, before, None if owner is None else weakref.ref(owner)))
         for metric, name in _COUNTED.items():
-            self.figures.ask(metric, functools.partial(_since, tuple(self._counters), name), root=self._root)
+            value = functools.partial(_since, tuple(self._counters), name, self._ended[name])
+            self.figures.ask(metric, value, root=self._root)
+
+    def _let_go(self) -> None:
+        kept, gone = [], []
+        for known in self._counters:
+            (gone if known.owner is not None and known.owner() is None else kept).append(known)
+        self._ended = {name: sum((known.since(name) for known in gone), self._ended[name]) for name in self._ended}
+        self._counters = kept
 
     def pinned(self, rank: int, shards: int, members: int, seconds: float) -> None:
         """All ranks agree on the root, and this one verified its part of it."""
@@ -199,8 +230,8 @@ def watched(given: Iterable[Batch], watch: Watch, size: Callable[[Batch], int]) 
         yield batch
 
 
-def _since(counters: Sequence[tuple[Counter, Mapping[Counted, int]]], name: Counted) -> int:
-    return sum(counter.get(name) - before[name] for counter, before in counters)
+def _since(counters: Sequence[_Counting], name: Counted, ended: int) -> int:
+    return sum((known.since(name) for known in counters), ended)
 
 
 def stopwatch() -> Callable[[], float]:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import sys
 import urllib.error
 import urllib.request
@@ -264,6 +265,20 @@ def test_workers_of_a_dataloader_of_ones_own_count_too(world: TrainingWorld, tmp
     steps_of = dataset(SoloGroup(), ShardCache(tmp_path / "cache", world.store), pin, ledger.genesis(pin.root), steps=5)
     assert len(list(DataLoader(steps_of, batch_size=None, collate_fn=_itself, num_workers=2))) == 5
     assert watch.figures.get("shardrel_prepared_samples_total", root=world.root) == 40
+    assert watch.figures.get("shardrel_decoded_shards_total", root=world.root) == 5
+
+
+def test_a_loader_that_is_gone_holds_nothing_but_its_numbers(world: TrainingWorld, tmp_path: Path) -> None:
+    """A job that makes a loader now and then would come to the end of its open files."""
+    watch = Watch()
+    pin = pinned(world, tmp_path, watch)
+    cache, opened = ShardCache(tmp_path / "cache", world.store), []
+    for _ in range(5):
+        for _ in loader(SoloGroup(), cache, pin, ledger.genesis(pin.root), steps=2):
+            pass
+        opened.append(len(os.listdir("/proc/self/fd")))
+    assert len(set(opened[1:])) == 1
+    assert watch.figures.get("shardrel_prepared_samples_total", root=world.root) == 5 * 16
     assert watch.figures.get("shardrel_decoded_shards_total", root=world.root) == 5
 
 
