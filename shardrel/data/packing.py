@@ -177,10 +177,10 @@ def _batch(
 ) -> PackedBatch:
     low, high = rank_part(plan.rows, seat.rank, seat.world_size)
     mine = np.flatnonzero((packing.row >= low) & (packing.row < high))
-    views = reader.take(samples[mine]).views(plan.column, 0, len(mine), np.asarray) if len(mine) else []
-    dtype = views[0].dtype if views else np.dtype(np.int64)
+    # Behind its own one more, which tells the elements' type where no sample is in this rank's rows.
+    *views, one = reader.take(samples[[*mine, 0]]).views(plan.column, 0, len(mine) + 1, np.asarray)
     shape = (high - low, plan.length)
-    values = np.full(shape, plan.pad, dtype)
+    values = np.full(shape, plan.pad, one.dtype)
     segments, positions = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
     numbers, ramp = [0] * plan.rows, np.arange(plan.length, dtype=np.int32)
     places = (array[mine].tolist() for array in (packing.row, packing.start, packing.length))

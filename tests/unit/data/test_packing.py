@@ -76,6 +76,22 @@ def a_reader(world: TrainingWorld, folder: Path, column: str = "text") -> ShardR
     return ShardReader(cache, entries, select_fields(schema, (column,)), None, keep=5)
 
 
+def test_a_rank_without_samples_has_elements_of_the_same_type(
+    world: TrainingWorld, order: SampleOrder, tmp_path: Path
+) -> None:
+    """The last step of an epoch may fill the rows of the first ranks alone."""
+    plan = PackPlan(column="text", rows=2, length=1 << 16)
+    batches = []
+    for rank in range(2):
+        reader = a_reader(world, tmp_path)
+        seat = Seat(rank=rank, world_size=2)
+        batches.append(next(packed_batches(reader, order, ledger.genesis(world.root), plan=plan, seat=seat)))
+        reader.close()
+    first, second = batches
+    assert (first.size, second.size) == (len(first.samples), 0)
+    assert first.values.dtype == second.values.dtype
+
+
 @pytest.fixture(scope="module")
 def take(
     world: TrainingWorld, order: SampleOrder, tmp_path_factory: pytest.TempPathFactory
