@@ -115,7 +115,7 @@ class Watch:
             self.figures.ask(metric, value, root=self._root)
 
     def _let_go(self) -> None:
-        kept, gone = [], []
+        kept, gone = list[_Counting](), list[_Counting]()
         for known in self._counters:
             (gone if known.owner is not None and known.owner() is None else kept).append(known)
         self._ended = {name: sum((known.since(name) for known in gone), self._ended[name]) for name in self._ended}
