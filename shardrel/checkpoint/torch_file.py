@@ -14,6 +14,7 @@ from shardrel.errors import ErrorCode, InvalidInputError
 
 MAX_PICKLE = 1 << 24
 MAX_PARTS = 4_000_000
+MAX_OCTETS = 1 << 28
 
 _ORDERED = Name("collections", "OrderedDict")
 _BYTES = Name("_codecs", "encode")
@@ -50,9 +51,24 @@ _VALUE_NAMES = frozenset({_ORDERED, _BYTES})
 
 @dataclass(slots=True)
 class Budget:
-    """How many parts all values of an import may have together: a pickle of a few bytes can hold one list very often."""
+    """What all values of an import may have together: a pickle of a few bytes can hold one list or string very often.
+
+    Attributes:
+        left: Parts.
+        octets: Bytes of strings, bytes and numbers, about.
+    """
 
     left: int = MAX_PARTS
+    octets: int = MAX_OCTETS
+
+    def take(self, value: Any) -> bool:
+        """Whether one part more is within the bounds."""
+        self.left -= 1
+        if isinstance(value, str | bytes):
+            self.octets -= len(value)
+        elif isinstance(value, int):
+            self.octets -= value.bit_length() // 8
+        return self.left >= 0 and self.octets >= 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,11 +208,7 @@ class _Plain:
         self._budget = budget
 
     def of(self, value: Any, depth: int) -> Any:
-        self._budget.left -= 1
-        if self._budget.left < 0 or depth > MAX_DEPTH:
-            raise InvalidInputError(
-                ErrorCode.INPUT_PICKLE, "pickled values are too many or too large, or nested too deeply"
-            )
+        self._spend(value, depth)
         if value is None or type(value) in (bool, int, float, str, bytes):
             return value
         if isinstance(value, list):
@@ -207,11 +219,17 @@ class _Plain:
             return self._made(value, depth)
         return self._dict(value, depth)
 
+    def _spend(self, value: Any, depth: int) -> None:
+        if not self._budget.take(value) or depth > MAX_DEPTH:
+            raise InvalidInputError(
+                ErrorCode.INPUT_PICKLE, "pickled values are too many or too large, or nested too deeply"
+            )
+
     def _made(self, made: Made, depth: int) -> Any:
         if made.state is None and made.of == _ORDERED and not made.arguments:
             return self._dict(made.pairs, depth)
         if made.state is None and made.of == _BYTES and not made.pairs.items:
-            return _encoded(made.arguments)
+            return self.of(_encoded(made.arguments), depth)
         raise ValueError("value")
 
     def _dict(self, pairs: Any, depth: int) -> dict[Any, Any]:
@@ -221,6 +239,7 @@ class _Plain:
         for key, value in pairs.items:
             if key is not None and type(key) not in (bool, int, float, str, bytes):
                 raise _unsupported_key()
+            self._spend(key, depth)
             found[key] = self.of(value, depth + 1)
         if len(found) != len(pairs.items):
             raise ValueError("a key stands twice")

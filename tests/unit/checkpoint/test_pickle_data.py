@@ -195,6 +195,17 @@ def test_all_values_together_have_a_budget() -> None:
     assert raised.value.code == ErrorCode.INPUT_PICKLE
 
 
+@pytest.mark.parametrize("long", ["x" * 10_000, b"\xff" * 10_000, 2**80_000], ids=["string", "bytes", "number"])
+def test_one_long_value_very_often_is_too_large(long: Any) -> None:
+    """A manifest would hold it each time."""
+    for value in ([long] * 20, [{1 if isinstance(long, bytes) else long: long}] * 20):
+        data = saved(value)
+        assert read(data, Budget(octets=500_000)) == value
+        with pytest.raises(InvalidInputError) as raised:
+            read(data, Budget(octets=150_000))
+        assert raised.value.code == ErrorCode.INPUT_PICKLE
+
+
 def test_every_truncation_of_an_archive_is_refused() -> None:
     whole = saved({"a": [1, 2.5, "x"]})
     for length in range(len(whole)):
