@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from shardrel.errors import ErrorCode
+from shardrel.errors import ErrorCode, RunFailedError
 from shardrel.lab.power import judge
 from shardrel.lab.power.campaign import Campaign, Examined, replayer
 from shardrel.lab.power.conduct import record_story
 from shardrel.lab.power.folder import memory
 from shardrel.lab.power.leaving_out import Kind, leaving_out
 from shardrel.lab.power.marks import Recorded
-from shardrel.lab.power.recorder import record
+from shardrel.lab.power.recorder import ended, record
 from tests.support.command import Command, shardrel_in
 from tests.support.power import forgetting, recorded, states, wrong
 
@@ -153,3 +153,14 @@ def test_what_was_recorded_is_the_transaction_itself(scratch: Path, story: list[
     done = Campaign(scratch, every=4).examine(transaction, replayer(scratch, record))
     assert done.violations == {}
     assert done.reruns > 3
+
+
+def test_who_is_not_done_in_time_is_gone_with_all_whom_he_started(tmp_path: Path) -> None:
+    """Whom strace traces lives on where strace alone is killed."""
+    child = tmp_path / "child"
+    command = ["sh", "-c", f"sleep 300 & echo $! > {child}; cat; wait"]
+    with pytest.raises(RunFailedError) as err:
+        ended(command, "task", 1.0)
+    assert err.value.code == ErrorCode.RUN_RANK_FAILED
+    state = Path(f"/proc/{child.read_text().strip()}/stat")
+    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "XZ"

@@ -1,9 +1,12 @@
 """A process and what strace sees of it. Source: schemas/SPEC.md#power-loss."""
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +46,7 @@ def record(scratch: Path, folder: Path, task: dict[str, Any]) -> list[Operation]
 
     Raises:
         InvalidInputError: ``input.invalid`` where there is no strace, or it may not trace; ``input.corrupt``.
-        RunFailedError: ``run.rank-failed``: the process failed.
+        RunFailedError: ``run.rank-failed``: the process failed, or was not done in time.
 
     Effects: what the task does; two files in the scratch folder.
     """
@@ -54,13 +57,31 @@ def record(scratch: Path, folder: Path, task: dict[str, Any]) -> list[Operation]
         "-e", f"trace={','.join(TRACED)}", "-o", str(trace), sys.executable, "-m", "shardrel.lab.power.child",
     ]  # fmt: skip
     line = json.dumps({**task, "marks": str(marks)}) + "\n"
-    done = subprocess.run(
-        command, cwd=_PROGRAM, input=line, capture_output=True, text=True, check=False, timeout=_PATIENCE
-    )
-    if done.returncode:
-        raise _failed(done.stderr)
+    status, said = ended(command, line, _PATIENCE)
+    if status:
+        raise _failed(said)
     with trace.open(encoding="ascii") as lines:
         return read_operations(lines, str(folder), str(marks))
+
+
+def ended(command: Sequence[str], line: str, patience_s: float) -> tuple[int, str]:
+    """Status of a process that got a line on stdin, and what it said on stderr.
+
+    Raises:
+        RunFailedError: ``run.rank-failed``: it was not done in time. Whom strace traces would outlive it; all are killed.
+    """
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=_PROGRAM, stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as process:
+        try:
+            _, said = process.communicate(line, patience_s)
+        except subprocess.TimeoutExpired as err:
+            raise RunFailedError(ErrorCode.RUN_RANK_FAILED, "the recorded process was not done in time") from err
+        finally:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, said
 
 
 def _failed(said: str) -> InvalidInputError | RunFailedError:
