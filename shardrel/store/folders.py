@@ -19,6 +19,7 @@ except ImportError as err:  # pragma: no cover
     raise ImportError("shardrel's local store needs a POSIX system") from err
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_ALONE = 2  # names of a folder with none in it: its own, and the one that it has of itself
 _WRITABLE_BY_OTHERS = 0o022
 _DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _CANNOT_FLUSH = frozenset({errno.EROFS, errno.EINVAL})
@@ -121,10 +122,13 @@ def _make_private(path: str) -> None:
         os.close(parent)
 
 
-def place(descriptor: int) -> tuple[int, int]:
-    """What tells an open folder from any other: its file system, and its number there."""
+def place(descriptor: int) -> tuple[tuple[int, int], bool]:
+    """What tells an open folder from any other, its file system and its number there; and whether nothing is in it.
+
+    A number is given again when its folder is gone. A folder that has others in it is not looked through.
+    """
     found = os.fstat(descriptor)
-    return found.st_dev, found.st_ino
+    return (found.st_dev, found.st_ino), found.st_nlink <= _ALONE and not os.listdir(descriptor)
 
 
 def permissions(descriptor: int) -> int:

@@ -50,6 +50,7 @@ class LocalStore:
         self._rooted = False
         self._swept = False
         self._place: tuple[int, int] | None = None
+        self._held = False
 
     @property
     def url(self) -> str:
@@ -187,18 +188,18 @@ class LocalStore:
     def _opened(self) -> int | None:
         """The root, or None when there is none yet.
 
-        One that was there and is gone, or lies empty in another's place, is no empty store: its disk is away, and
-        what is on it must not be taken for deleted.
+        One that was there and is gone, or lies empty in another's place, or where it held something, is no empty
+        store: its disk is away, and what is on it must not be taken for deleted.
         """
-        known = self._place  # before the look: another thread may make the folder in between
+        known, held = self._place, self._held  # before the look: another thread may make the folder in between
         root = folders.open_root(self._path)
-        place = None if root is None else folders.place(root)
-        if known not in (None, place) and (root is None or not os.listdir(root)):
+        place, bare = (None, True) if root is None else folders.place(root)
+        if bare and (held or known not in (None, place)):
             if root is not None:
                 os.close(root)
             raise UnavailableError(ErrorCode.STORE_UNAVAILABLE, "the store's folder is gone: is its disk still there?")
         if place is not None:
-            self._place = place
+            self._place, self._held = place, held or not bare
         return root
 
     @contextmanager

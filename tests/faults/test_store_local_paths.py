@@ -316,3 +316,13 @@ def test_a_folder_that_another_thread_makes_after_the_look_is_not_one_that_went_
     monkeypatch.setattr(folders, "open_root", slow_look)
     assert isinstance(store.create(run_key("mine"), b"1"), Written)
     assert looks[0] is None
+
+
+def test_an_emptied_folder_is_away_also_where_its_number_is_given_again(root: Path, store: LocalStore) -> None:
+    assert store.read(STATE, max_bytes=100) is not None
+    for entry in root.iterdir():
+        shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+    for call in (lambda: store.read(STATE, max_bytes=100), lambda: list(store.list("runs/"))):
+        with pytest.raises(UnavailableError) as gone:
+            call()
+        assert gone.value.code is ErrorCode.STORE_UNAVAILABLE
