@@ -6,7 +6,6 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote
 
-from shardrel.canonical import json
 from shardrel.store.port import ObjectKey, Store
 
 # A bucket with versions shows the version below once the newest is gone; no drill swaps a key more often.
@@ -59,5 +58,5 @@ def _emptied(store: Store) -> bool:
 
 
 def _delete(store: Store, key: ObjectKey) -> bool:
-    stored = store.read(key, max_bytes=json.MAX_RECORD_BYTES)
-    return stored is None or store.delete(key, stored.version)
+    found = store.look(key)
+    return found is None or store.delete(key, found.version)

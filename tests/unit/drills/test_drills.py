@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from shardrel.drills.catalogue import DRILLS, chosen
+from shardrel.drills.cleanup import take_away
 from shardrel.drills.drill import NOTHING
 from shardrel.drills.faulty_store import Fault, FaultyStore, Rule
 from shardrel.drills.scratch import scratch_policy
@@ -15,10 +16,13 @@ from shardrel.errors import ErrorCode, InvalidInputError, UnavailableError
 from shardrel.gate.eligibility import Eligible
 from shardrel.gate.publication import end_publication
 from shardrel.gate.view import GateView
+from shardrel.records.descriptor import PARQUET
 from shardrel.records.gate import GateBody
 from shardrel.records.release import Release
 from shardrel.records.report import Counts, Report
+from shardrel.store.layout import gate_key
 from shardrel.store.memory import MemoryStore
+from shardrel.store.objects import put
 from shardrel.store.port import CreateOutcome, ObjectKey, Store, SwapOutcome, Token, Written
 from shardrel.train.agreement import Agreed
 from shardrel.trust.key_encryption import Unlocked
@@ -200,3 +204,13 @@ def test_a_store_that_does_not_answer_gives_no_verdict(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError) as silent:
         outcome_of("rollback", a_scratch(tmp_path, deaf))
     assert silent.value.code == ErrorCode.STORE_UNAVAILABLE
+
+
+def test_a_scratch_store_is_taken_away_unread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object may be larger than anything that a drill reads."""
+    store = MemoryStore()
+    put(store, b"bytes", PARQUET)
+    store.swap(gate_key("data"), b"one", None)
+    monkeypatch.setattr(MemoryStore, "read", None)
+    assert take_away(store, [])
+    assert list(store.list("")) == []
