@@ -77,7 +77,8 @@ class Board:
     def lost(self) -> RunFailedError:
         """What to raise when a collective failed: all that live come here, and who doesn't is the guilty one.
 
-        Ranks: all that live; takes up to the time-out, for a rank may still be on its way to the same collective.
+        Ranks: all that live; takes up to the time-out and a grace, for a rank may still be on its way to the same
+            collective, or see it fail by its time-out alone.
         """
         try:
             self._round_of(_LOST)
@@ -97,8 +98,9 @@ class Board:
         others = [rank for rank in range(self.world_size) if rank not in self._missing and rank != self.rank]
 
         def say() -> None:
-            self._store.set(self._key(self.rank), _LOST)
+            # In this order: whoever waits for this rank alone wakes up by the second, and must not be first to decide.
             self._decide(_Abort(code=ErrorCode.RUN_RANK_FAILED, ranks=(self.rank,)))
+            self._store.set(self._key(self.rank), _LOST)
             self._store.set(f"left/{self.rank}", b"")
             if linger and others:
                 self._store.wait([f"left/{rank}" for rank in others], _seconds(min(GRACE_S, self._timeout)))
@@ -110,15 +112,18 @@ class Board:
 
     def _round_of(self, message: bytes) -> list[bytes]:
         try:
-            return within(lambda: self._meet(message), self._timeout + GRACE_S)
+            return within(lambda: self._meet(message), self._patience(message) + GRACE_S)
         except UnavailableError as err:
             self.host_is_gone = True
             raise host_gone() from err
 
+    def _patience(self, message: bytes) -> float:
+        return self._timeout + (min(GRACE_S, self._timeout) if message[:1] == _LOST else 0)
+
     def _meet(self, message: bytes) -> list[bytes]:
         keys = [self._key(rank) for rank in range(self.world_size)]
         self._store.set(self._key(self.rank), message)
-        late = came_late(self._store, keys, self._timeout)
+        late = came_late(self._store, keys, self._patience(message))
         code = _GONE if message[:1] == _LOST else ErrorCode.RUN_TIMEOUT
         verdict = self._decide(_Abort(code=code, ranks=tuple(late)) if late else None)
         if verdict is not None:
