@@ -5,10 +5,12 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from shardrel import clock
 from shardrel.errors import ErrorCode, RunFailedError
 from shardrel.lab.power import judge
 from shardrel.lab.power.campaign import Campaign, Examined, replayer
@@ -162,5 +164,13 @@ def test_who_is_not_done_in_time_is_gone_with_all_whom_he_started(tmp_path: Path
     with pytest.raises(RunFailedError) as err:
         ended(command, "task", 1.0)
     assert err.value.code == ErrorCode.RUN_RANK_FAILED
-    state = Path(f"/proc/{child.read_text().strip()}/stat")
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] in "XZ"
+    _gone(Path(f"/proc/{child.read_text().strip()}/stat"))
+
+
+def _gone(state: Path) -> None:
+    """Whoever is killed and is nobody's child is on its way for a moment."""
+    until = clock.monotonic() + 30
+    with suppress(OSError):  # there is no such process any more
+        while state.read_text().rpartition(")")[2].split()[0] not in "XZ":
+            assert clock.monotonic() < until
+            clock.sleep(0.01)
