@@ -99,6 +99,34 @@ def test_a_rank_that_left_ends_the_others_at_once() -> None:
     assert outcomes(ranks(3, part)[:2]) == {(ErrorCode.RUN_RANK_FAILED, ("2",), 3)}
 
 
+def test_a_rank_that_leaves_is_named_also_where_the_others_would_decide_first() -> None:
+    """Its decision takes long; nobody may learn that it left before that is written down."""
+    store = dist.HashStore()
+
+    def part(rank: int) -> object:
+        mine = board(_SlowToDecide(store, 0.3) if rank == 2 else store, rank, 3, timeout=5)  # type: ignore[arg-type]
+        if rank == 2:
+            mine.leave(linger=False)
+            return None
+        return mine.exchange(b"")
+
+    assert outcomes(ranks(3, part)[:2]) == {(ErrorCode.RUN_RANK_FAILED, ("2",), 3)}
+
+
+def test_a_living_rank_whose_collective_ends_by_its_time_out_is_not_called_gone() -> None:
+    """Not every rank has a connection to the one that died: some see it by their time-out alone."""
+    store = dist.HashStore()
+
+    def part(rank: int) -> object:
+        if rank == 2:
+            return None
+        if rank == 1:
+            clock.sleep(1.3)
+        return board(store, rank, 3, timeout=1).lost()
+
+    assert outcomes(ranks(3, part)[:2]) == {(ErrorCode.RUN_RANK_FAILED, ("2",), 3)}
+
+
 def test_after_a_failed_collective_the_living_name_the_dead() -> None:
     store = dist.HashStore()
 
