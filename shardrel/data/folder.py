@@ -45,7 +45,7 @@ class CacheFolder:
     """A folder that the processes of a host share.
 
     Layout: ``<kind>/<2 hex>/<64 hex>``, ``quarantine/<64 hex>.<id>``, ``locks/<name>``. An entry gets its name by a
-    rename after it was written and synced; a killed writer leaves at most a file that ends in ``.part``, which the
+    rename after it was written; a killed writer leaves at most a file that ends in ``.part``, which the
     next one who makes room removes.
 
     Attributes:
@@ -100,7 +100,10 @@ class CacheFolder:
             os.close(handle)
 
     def install(self, path: Path, size: int, write: Callable[[BinaryIO], object]) -> None:
-        """Make an entry of about ``size`` bytes; its name appears once its bytes are durable.
+        """Make an entry of about ``size`` bytes; its name appears once it is whole.
+
+        It is not forced to the disk: every entry is checked before it is used, and waiting for disks would make a first
+        epoch as slow as they are.
 
         Effects: may evict others; a crash leaves a ``.part`` file or the entry.
         """
@@ -113,7 +116,6 @@ class CacheFolder:
         with file:
             write(file)
             file.flush()
-            os.fsync(file.fileno())
             os.replace(part, path)
 
     def quarantine(self, path: Path) -> None:
