@@ -61,3 +61,19 @@ def _ids(first: int, records: int) -> pa.Array:
 
 def _word(rng: np.random.Generator) -> str:
     return "".join(chr(97 + c) for c in rng.integers(0, 26, int(rng.integers(2, 10))))
+
+
+def write_images(path: Path, rows: int) -> None:
+    """An Arrow IPC file of so many pictures of 12,288 bytes."""
+    rng = np.random.default_rng(7)
+    writer = None
+    for first in range(0, rows, 2000):
+        count = min(2000, rows - first)
+        # Smooth gradients with noise: compresses about as little as photographs.
+        pixels = (rng.integers(0, 200, (count, 1)) + rng.integers(0, 56, (count, 12288))).astype(np.uint8)
+        column = pa.FixedSizeListArray.from_arrays(pa.array(pixels.reshape(-1)), 12288)
+        table = pa.table({"id": [f"sample-{at:010d}" for at in range(first, first + count)], "image": column})
+        writer = writer or pa.ipc.new_file(str(path), table.schema)
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()

@@ -14,12 +14,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from benchmarks.inputs import write_ipc
+from benchmarks.inputs import write_images, write_ipc
 from benchmarks.loader_own import Published
-from benchmarks.loader_peers import SETTINGS
+from benchmarks.loader_peers import COLUMN, SETTINGS
 from benchmarks.loader_s3 import bucket
 from benchmarks.measure import note
 from benchmarks.release import declare, place, publish_once
@@ -57,10 +56,10 @@ def prepare(folder: Path, kind: str, rows: int, peers: Path | None) -> None:
     if kind == "tokens":
         write_ipc(source, "tokens", SHARDS, rows // SHARDS)
     else:
-        _write_images(source, rows)
+        write_images(source, rows)
     at = place(folder / "store", folder / "keys")
     snapshot = declare(at, source, "tokens" if kind == "tokens" else None)
-    (folder / "root").write_text(publish_once(at, snapshot, source, SHARDS).root)
+    (folder / "root").write_text(publish_once(at, snapshot, source, SHARDS, packed=(COLUMN[kind],)).root)
     Published(folder, kind).write_bare()
     if peers is not None:
         _run(peers, "benchmarks.loader_peers", "make", str(folder), kind)
@@ -205,21 +204,6 @@ def _worst(results: dict[str, Any]) -> dict[str, object]:
         found |= {"loader.warm_vs_fastest_peer": min(peers), "loader.cold_vs_fastest_peer": min(cold)}
         found["loader.s3_vs_fastest_peer"] = min(s3)
     return found
-
-
-def _write_images(path: Path, rows: int) -> None:
-    rng = np.random.default_rng(7)
-    writer = None
-    for first in range(0, rows, 2000):
-        count = min(2000, rows - first)
-        # Smooth gradients with noise: compresses about as little as photographs.
-        pixels = (rng.integers(0, 200, (count, 1)) + rng.integers(0, 56, (count, 12288))).astype(np.uint8)
-        column = pa.FixedSizeListArray.from_arrays(pa.array(pixels.reshape(-1)), 12288)
-        table = pa.table({"id": [f"sample-{at:010d}" for at in range(first, first + count)], "image": column})
-        writer = writer or pa.ipc.new_file(str(path), table.schema)
-        writer.write_table(table)
-    if writer is not None:
-        writer.close()
 
 
 def _run(python: Path, module: str, *words: str) -> Measured:

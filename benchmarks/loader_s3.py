@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.loader_peers import COLUMN
 from benchmarks.release import DATASET, Place, declare, publish_once
 from shardrel.clock import now_utc
 from shardrel.gate.call import Call
@@ -48,7 +49,9 @@ def _publish(folder: Path, url: str, kind: str, shards: int) -> None:
     call = Call(signers=[at.keys["admin"]], recorded_at=now_utc(), operation_id=None, pending=None)
     init(store, DATASET, default_policy(public), call)
     snapshot = declare(at, folder / "source.arrow", "tokens" if kind == "tokens" else None)
-    (folder / "root-s3").write_text(publish_once(at, snapshot, folder / "source.arrow", shards).root)
+    (folder / "root-s3").write_text(
+        publish_once(at, snapshot, folder / "source.arrow", shards, packed=(COLUMN[kind],)).root
+    )
     (folder / "url-s3").write_text(url)
 
 

@@ -58,11 +58,18 @@ def declare(at: Place, source: Path, token_column: str | None) -> str:
 
 
 def publish_once(
-    at: Place, snapshot: str, source: Path, shards: int, encrypt: KeyEncryption | None = None
+    at: Place,
+    snapshot: str,
+    source: Path,
+    shards: int,
+    encrypt: KeyEncryption | None = None,
+    packed: tuple[str, ...] = (),
 ) -> PublishResult:
-    """Stage the release; encrypted, its index too, where there is a key."""
+    """Stage the release; encrypted, its index too, where there is a key; some columns packed."""
     world = PublishWorld(signer=at.keys["publisher"], now=now_utc, progress=_quiet)
-    options = PublishOptions(shards=shards, workers=THREADS, encrypt=encrypt, encrypt_index=encrypt is not None)
+    options = PublishOptions(
+        shards=shards, workers=THREADS, encrypt=encrypt, encrypt_index=encrypt is not None, packed=packed
+    )
     return publish(at.store, snapshot, [str(source)], options, fences=FenceSelectors(), world=world)
 
 

@@ -26,6 +26,7 @@ from benchmarks.loader import measure_loader, peer_python
 from benchmarks.measure import machine, note, pairs
 from benchmarks.memory import peaks
 from benchmarks.order import measure_order
+from benchmarks.packed import measure_packed
 from benchmarks.proofs import measure_proofs
 from benchmarks.release import THREADS, Place, declare, place, publish_once, shard_files, verify_once
 from shardrel.canonical.json import decode
@@ -102,6 +103,7 @@ def areas(shards: int, count: int, *, quick: bool) -> dict[str, Callable[[], Fig
         "gate": lambda: measure_gate(quick=quick),
         "proofs": lambda: measure_proofs(quick=quick),
         "encryption": lambda: measure_encryption(quick=quick),
+        "packed": lambda: measure_packed(quick=quick),
         "fences": lambda: measure_fences(quick=quick),
         "contamination": lambda: {"fences.contamination": measure_contamination(6 if quick else 60)},
         "order": lambda: measure_order(peer_python()),

@@ -7,7 +7,7 @@ unfold to any length. Source: schemas/SPEC.md#column-encodings
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as at
 
+from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records.release import ColumnEncoding
 
 SAMPLE_RECORDS = 8192
@@ -33,15 +34,29 @@ def sample_positions(records: int) -> npt.NDArray[np.int64]:
     return np.arange(taken, dtype=np.int64) * records // max(taken, 1)
 
 
-def column_encodings(sample: Any) -> tuple[ColumnEncoding, ...]:
+def column_encodings(sample: Any, packed: Collection[str] = ()) -> tuple[ColumnEncoding, ...]:
     """How each leaf column is written.
 
     Args:
         sample: ``pa.Table`` of the sampled records in their physical types.
+        packed: Columns of it that are packed.
+
+    Raises:
+        InvalidInputError: ``input.column-type`` for a packed one whose path is another leaf's too.
     """
     leaves = [leaf for name in sample.column_names for leaf in _leaves(name, sample.column(name).combine_chunks())]
     seen = Counter(path for path, _ in leaves)
-    encodings = {path: _choose(path, values, alone=seen[path] == 1) for path, values in leaves}
+    for path in packed:
+        if seen[path] > 1:
+            raise InvalidInputError(
+                ErrorCode.INPUT_COLUMN_TYPE,
+                f"column {path!r} cannot be packed: Parquet gives another column the same path",
+                column=path,
+            )
+    encodings = {
+        path: _packed(path) if path in packed else _choose(path, values, alone=seen[path] == 1)
+        for path, values in leaves
+    }
     return tuple(encodings.values())
 
 
@@ -49,6 +64,10 @@ def row_group_records(logical_bytes: int, records: int) -> int:
     """Records of a row group: about 32 MiB of them, a power of two of at most 65,536."""
     fit = max(1, _GROUP_BYTES * records // max(logical_bytes, 1))
     return min(_GROUP_RECORDS, 1 << (fit.bit_length() - 1))
+
+
+def _packed(path: str) -> ColumnEncoding:
+    return ColumnEncoding(path=path, physical="packed", dictionary=False, encoding="DELTA_LENGTH_BYTE_ARRAY")
 
 
 def _choose(path: str, values: Any, *, alone: bool) -> ColumnEncoding:

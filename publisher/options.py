@@ -31,6 +31,7 @@ class PublishOptions:
         workers: Threads; they change nothing of the result.
         previous: Root whose record schema is compared with; None compares nothing.
         renames: Fields that were given another name since.
+        packed: Columns of numbers that are stored as bytes; in any order.
         encrypt: Key-encryption key of the shards; None leaves them plain.
         encrypt_index: Whether the parts of the member index are encrypted too.
         memory_bytes: Decoded records that are kept in memory; more go to temporary files. Beside them memory holds
@@ -45,6 +46,7 @@ class PublishOptions:
     workers: int = 2
     previous: str | None = None
     renames: tuple[Rename, ...] = ()
+    packed: tuple[str, ...] = ()
     encrypt: KeyEncryption | None = None
     encrypt_index: bool = False
     memory_bytes: int = MEMORY_BYTES
@@ -67,9 +69,15 @@ class PublishOptions:
             "shardBytes": self.shard_bytes if self.shards is None else None,
             "seed": self.seed,
             "compression": msgspec.to_builtins(self.compression),
+            **self._packing,
             **self._comparison,
             **self._encryption,
         }
+
+    @property
+    def _packing(self) -> dict[str, Any]:
+        """Left out where nothing is packed."""
+        return {"packed": sorted(set(self.packed))} if self.packed else {}
 
     @property
     def _encryption(self) -> dict[str, Any]:

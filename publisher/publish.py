@@ -1,7 +1,7 @@
 """publish: from a declared snapshot and its records to a staged release. Source: schemas/SPEC.md#publish."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -12,6 +12,7 @@ from msgspec import structs
 from publisher.arrange import Range, differences, ranges
 from publisher.declared import Declared, read_declared
 from publisher.evolution import attest, compare_with_previous
+from publisher.located import at_row
 from publisher.mapping import Mapping
 from publisher.members import MemberBatch, MemberReader, read_members
 from publisher.misfits import misfits, other_columns, told
@@ -23,6 +24,7 @@ from publisher.provenance import Build, has_provenance, nameless, provenance
 from publisher.root import content_digest
 from publisher.stage import Prepared, Staged, rows_of, stage
 from publisher.write import Progress, write
+from shardrel.canonical.packed import packed_fields
 from shardrel.digest import Digest, to_digest
 from shardrel.errors import (
     ErrorCode,
@@ -113,6 +115,7 @@ def publish(
     # 1. Read what was declared.
     declared = read_declared(store, snapshot_digest, world.unlocked)
     dataset = declared.snapshot.dataset
+    packed_fields(declared.record_schema, options.packed)  # refused before anything is pinned
     publication = options.publication(snapshot_digest)
     # 2. Pin it in the gate, before the first byte is written.
     with _pinned(store, dataset, publication, snapshot_digest, world) as pin:
@@ -171,7 +174,7 @@ def _make(
     with tempfile.TemporaryDirectory(prefix="shardrel-publish-") as folder, threads(options.workers) as pool:
         digests = pool.submit(reader.digests)
         # 3. Read the records, and leave out what the logs name.
-        staged, excluded = _read(reader.batches(pool), declared, fences, options, Path(folder), pool)
+        staged, excluded = _read(reader, declared, fences, options, Path(folder), pool)
         # 4. Put the members into canonical order, and compare them with the snapshot.
         ordered = _compare(staged, declared, fences, reader, pool)
         # 5. Write shards and member index, and make the root manifest of them.
@@ -215,7 +218,7 @@ def _open(sources: Sequence[str], declared: Declared) -> MemberReader:
 
 
 def _read(
-    batches: Iterable[MemberBatch],
+    reader: MemberReader,
     declared: Declared,
     fences: Selectors,
     options: PublishOptions,
@@ -223,12 +226,17 @@ def _read(
     pool: Executor,
 ) -> tuple[Staged, int]:
     excluded = 0
+    packed = packed_fields(declared.record_schema, options.packed)
+
+    def prepared_of(batch: MemberBatch) -> tuple[Prepared, int]:
+        try:
+            return prepare(batch, declared, fences, packed)
+        except InvalidInputError as err:
+            raise at_row(err, reader.files[batch.file].path, batch.first_row) from err
 
     def kept() -> Iterator[Prepared]:
         nonlocal excluded
-        for prepared, left_out in in_order(
-            pool, lambda batch: prepare(batch, declared, fences), batches, 2 * options.workers
-        ):
+        for prepared, left_out in in_order(pool, prepared_of, reader.batches(pool), 2 * options.workers):
             excluded += left_out
             yield prepared
 

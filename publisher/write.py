@@ -70,7 +70,9 @@ def write(
         scattered=scattered,
         by_shard=placement.by_shard,
         content_type=content_type(declared.record_schema),
-        serializer=serializer_of(_columns(scattered, placement), row_group_records(logical_bytes, staged.records)),
+        serializer=serializer_of(
+            _columns(scattered, placement, options.packed), row_group_records(logical_bytes, staged.records)
+        ),
         compression=options.compression,
         encrypting=encrypting,
     )
@@ -119,10 +121,10 @@ def _tree(staged: Staged, ordered: Sequence[Range], snapshot: Snapshot) -> tuple
     return stream.root(), stream.block_roots()
 
 
-def _columns(scattered: Scattered, placement: Placement) -> tuple[ColumnEncoding, ...]:
+def _columns(scattered: Scattered, placement: Placement, packed: Sequence[str]) -> tuple[ColumnEncoding, ...]:
     """Column encodings, which the first shard that has any records decides."""
     shard, records = next((shard, records) for shard, records in enumerate(placement.by_shard) if len(records))
-    return column_encodings(some_records(scattered, shard, records, sample_positions(len(records))))
+    return column_encodings(some_records(scattered, shard, records, sample_positions(len(records))), packed)
 
 
 def _shards(

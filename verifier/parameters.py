@@ -5,10 +5,11 @@ shows (the level of the codec, the library and its version) stays the publisher'
 Source: schemas/SPEC.md#column-encodings, https://github.com/apache/parquet-format (Encodings)
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from shardrel.errors import ErrorCode
 from shardrel.records.release import ColumnEncoding, Compression, Serializer
+from verifier.packed import is_possible
 from verifier.pages import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE
 from verifier.structure import Opened, PageKinds
 from verifier.tally import Spot
@@ -20,13 +21,22 @@ _BY_INDEX = frozenset((2, 8))
 _DATA_PAGES = {"1.0": DATA_PAGE, "2.0": DATA_PAGE_V2}
 
 
-def departures(opened: Opened, serializer: Serializer, compression: Compression, subject: str) -> Iterator[Spot]:
-    """What of a shard is stored in another way than the root declares, one observation a kind."""
+def departures(
+    opened: Opened, serializer: Serializer, compression: Compression, packed: Collection[str], subject: str
+) -> Iterator[Spot]:
+    """What of a shard is stored in another way than the root declares, one observation a kind.
+
+    Args:
+        opened: The shard.
+        serializer, compression: Of the root.
+        packed: Columns that are declared as packed and can be.
+        subject: What the observations are about.
+    """
     found = {
         "column chunks with another codec": _other_codec(opened, _CODECS[compression.codec]),
         "row groups of another size": _other_groups(opened, serializer.row_group_records),
         "column chunks with pages of another encoding or version": _other_pages(opened, serializer),
-        "columns that are not those of serializer.columns": _other_columns(opened, serializer),
+        "columns that are not those of serializer.columns": _other_columns(opened, serializer, packed),
         "another version of the format": int(opened.metadata.format_version != serializer.format_version),
     }
     for detail, count in found.items():
@@ -52,13 +62,13 @@ def _paths(opened: Opened) -> list[str]:
     return [schema.column(i).path for i in range(opened.metadata.num_columns)]
 
 
-def _other_columns(opened: Opened, serializer: Serializer) -> int:
+def _other_columns(opened: Opened, serializer: Serializer, packed: Collection[str]) -> int:
     """Two leaves with one dotted path share an entry."""
     paths = list(dict.fromkeys(_paths(opened)))
     declared = serializer.columns
     if [column.path for column in declared] != paths:
         return abs(len(paths) - len(declared)) or 1
-    return sum(column.physical != "native" for column in declared)
+    return sum(not is_possible(column, packed) for column in declared)
 
 
 def _other_pages(opened: Opened, serializer: Serializer) -> int:

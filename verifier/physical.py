@@ -3,6 +3,7 @@
 Source: schemas/SPEC.md#physical-types
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa
@@ -21,10 +22,19 @@ _INTS = {
 _FLOATS = {16: pa.float16(), 32: pa.float32(), 64: pa.float64()}
 
 
-def shard_schema(schema: rs.RecordSchema) -> pa.Schema:
-    """Arrow schema that a shard must have when it is read without believing anything but its Parquet types."""
+def shard_schema(schema: rs.RecordSchema, packed: Collection[str] = ()) -> pa.Schema:
+    """Arrow schema that a shard must have when it is read without believing anything but its Parquet types.
+
+    Args:
+        schema: Of the records.
+        packed: Columns whose lists are stored as bytes.
+    """
     tuple_fields = [pa.field(name, pa.string(), nullable=False) for name in TUPLE_COLUMNS]
-    return pa.schema([*tuple_fields, *(_field(field) for field in schema.fields)])
+    return pa.schema([*tuple_fields, *(_stored(field, packed) for field in schema.fields)])
+
+
+def _stored(field: rs.Field, packed: Collection[str]) -> pa.Field:
+    return pa.field(field.name, pa.binary(), nullable=field.nullable) if field.name in packed else _field(field)
 
 
 def _field(field: rs.Field) -> pa.Field:

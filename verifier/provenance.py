@@ -15,7 +15,7 @@ from verifier.tally import Spot
 
 _NAMED = 3
 _EXTERNAL = frozenset({"snapshot", "parameters"})
-_PARAMETERS = frozenset({"shards", "shardBytes", "seed", "compression", "previous", "renames", "encryption"})
+_PARAMETERS = frozenset({"shards", "shardBytes", "seed", "compression", "packed", "previous", "renames", "encryption"})
 
 
 def check_provenance(

@@ -23,6 +23,7 @@ from verifier.decode import SLACK_BYTES, batches
 from verifier.encryption import shard_lock
 from verifier.fences import Selectors, text_hits, tuple_hits
 from verifier.leaves import plain
+from verifier.packed import packed_fields, unpacked
 from verifier.parameters import departures
 from verifier.parts import MAX_ID_BYTES, fetch, valid_text
 from verifier.physical import fits, shard_schema
@@ -150,11 +151,13 @@ def _decoded(scan: Scan, shard: Shard, seen: _Seen) -> Iterator[pa.RecordBatch]:
         media_type=shard.media_type, digest=shard.digest, size=shard.size, object_version=shard.object_version
     )
     data = fetch(scan.store, descriptor)
-    expected = shard_schema(scan.schema)
+    packed = packed_fields(scan.release.serializer, scan.schema)
+    expected = shard_schema(scan.schema, packed)
     bounds = limits(shard.records, shard.logical_bytes, _TUPLE_BYTES * shard.records, len(expected))
     file = open_file(data, bounds, expected, checksums=True, lock=lock)
-    seen.spots += departures(file, scan.release.serializer, scan.release.compression, shard.id)
-    return batches(data, file, unfolded_bytes=shard.logical_bytes + _TUPLE_BYTES * shard.records)
+    seen.spots += departures(file, scan.release.serializer, scan.release.compression, packed, shard.id)
+    stored = batches(data, file, unfolded_bytes=shard.logical_bytes + _TUPLE_BYTES * shard.records)
+    return (unpacked(batch, packed) for batch in stored) if packed else stored
 
 
 def _take(scan: Scan, shard: Shard, seen: _Seen, batch: pa.RecordBatch) -> None:

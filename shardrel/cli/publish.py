@@ -45,6 +45,10 @@ def publish(
     compression: Annotated[
         str, typer.Option(metavar="CODEC", help="zstd:LEVEL, gzip:LEVEL, snappy, lz4, none.")
     ] = "zstd:3",
+    packed: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Store the lists of numbers of a column as bytes; repeatable."),
+    ] = None,
     previous: Annotated[
         str | None, typer.Option(metavar="ROOT", help="Compare the record schema with that of this root.")
     ] = None,
@@ -87,6 +91,7 @@ def publish(
         previous=None if previous is None else the_root(previous, list(view.body.candidates)),
         renames=named,
         shard_bytes=size,
+        packed=tuple(packed or ()),
         encrypt=opened(encrypt),
         encrypt_index=encrypt_index,
     )

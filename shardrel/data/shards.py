@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shardrel.canonical.packed import unpacked
 from shardrel.canonical.schema import logical_arrow_type, physical_schema
 from shardrel.data.encryption import open_parquet
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
@@ -135,16 +136,22 @@ def _split_rows(table: Any, split: str) -> npt.NDArray[np.int64]:
 
 
 def _logical(table: Any, shard: Shard, fields: tuple[Field, ...]) -> Any:
+    try:
+        table = unpacked(table, fields)
+    except pa.ArrowException as err:
+        raise _misfit(shard) from err
     columns = []
     for field, physical in zip(fields, physical_schema(RecordSchema(fields=fields)), strict=True):
         column = table.column(field.name)
         try:
             columns.append(_strict(column, physical.type).cast(logical_arrow_type(field)))
         except pa.ArrowException as err:
-            raise IntegrityError(
-                ErrorCode.RECORD_SCHEMA, "a column of a shard does not fit the record schema", shard=shard.id
-            ) from err
+            raise _misfit(shard) from err
     return pa.table(columns, names=[field.name for field in fields])
+
+
+def _misfit(shard: Shard) -> IntegrityError:
+    return IntegrityError(ErrorCode.RECORD_SCHEMA, "a column of a shard does not fit the record schema", shard=shard.id)
 
 
 def _strict(column: Any, physical: Any) -> Any:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
+from shardrel.canonical.packed import unpacked
 from shardrel.canonical.rows import RowEncoder
 from shardrel.digest import Domain, domain_hash, raw_digest, to_digest, u64
 from shardrel.drills.tools import PutIndex
@@ -108,7 +109,7 @@ class Forgery:
     def true_entry(self, table: Any) -> dict[str, Any]:
         """What an honest publisher would declare of these records."""
         encoder = RowEncoder(self.schema)
-        digested = encoder.content_digests(table.select(range(TUPLE_COLUMNS, table.num_columns)))
+        digested = encoder.content_digests(self._payload(table))
         members = _members(table, digested.digests)
         leaves = self._leaves(members)
         stream = domain_hash(Domain.STREAM, encoder.content_type, u64(table.num_rows), digested.digests.tobytes())
@@ -153,8 +154,10 @@ class Forgery:
         self.release = replace(self.release, shards=shards, totals=totals)
 
     def _members_of(self, table: Any) -> Members:
-        payload = table.select(range(TUPLE_COLUMNS, table.num_columns))
-        return _members(table, RowEncoder(self.schema).content_digests(payload).digests)
+        return _members(table, RowEncoder(self.schema).content_digests(self._payload(table)).digests)
+
+    def _payload(self, table: Any) -> Any:
+        return unpacked(table.select(range(TUPLE_COLUMNS, table.num_columns)), self.schema.fields)
 
     def _leaves(self, members: Members) -> Any:
         return member_leaves(members, raw_digest(self.release.record_schema))
@@ -170,7 +173,7 @@ class Forgery:
         name = self.release.token_column
         if name is None:
             return [0] * table.num_rows
-        return [len(v) if isinstance(v, list) else v or 0 for v in table.column(name).to_pylist()]
+        return [len(v) if isinstance(v, list) else v or 0 for v in self._payload(table).column(name).to_pylist()]
 
     def _splits(self, table: Any) -> dict[str, SplitTotals]:
         splits: dict[str, SplitTotals] = {}

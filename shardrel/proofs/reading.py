@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shardrel.canonical.packed import unpacked
 from shardrel.canonical.rows import RowEncoder
 from shardrel.data.reading import PartList, Reading, decoded
 from shardrel.digest import to_digest
@@ -39,11 +40,13 @@ def stored_member(store: Store, release: Release, place: tuple[int, int], readin
     if number >= len(release.shards):
         raise IntegrityError(ErrorCode.MEMBER_INDEX, "the member index names a shard that the release does not have")
     record = _record(reading.shard(release, release.shards[number]), row)
-    encoder = RowEncoder(get_record(store, release.objects.record_schema, RecordSchema))
+    schema = get_record(store, release.objects.record_schema, RecordSchema)
+    encoder = RowEncoder(schema)
     try:
+        record = unpacked(record, schema.fields)
         content = encoder.content_digests(record.drop_columns(list(STORED_FIELDS))).digests[0].tobytes()
         _, source, version, split = (str(record.column(name)[0]) for name in STORED_FIELDS)
-    except (KeyError, InvalidInputError) as err:
+    except (KeyError, InvalidInputError, pa.ArrowInvalid) as err:
         raise IntegrityError(ErrorCode.RECORD_SCHEMA, "a record of a shard does not fit the record schema") from err
     return ProvenMember(source_id=source, source_version=version, content_digest=to_digest(content), split=split)
 

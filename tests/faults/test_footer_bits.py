@@ -28,7 +28,7 @@ bounds = limits(entry.records, entry.logical_bytes, 2048 * entry.records, len(ex
 
 def read(data):
     file = open_file(data, bounds, expected, checksums=True)
-    list(departures(file, built.release.serializer, built.release.compression, "shard"))
+    list(departures(file, built.release.serializer, built.release.compression, (), "shard"))
     found = pa.Table.from_batches(list(batches(data, file, unfolded_bytes=2048 * entry.records)))
     return found.cast(expected)
 

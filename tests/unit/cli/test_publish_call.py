@@ -50,3 +50,17 @@ def test_codecs_and_their_levels() -> None:
         "lz4": ("lz4", None),
         "none": ("none", None),
     }
+
+
+def test_columns_are_packed_by_name(shardrel: Command) -> None:
+    records = [{"id": str(n), "v": [n, n + 1], "text": "one"} for n in range(5)]
+    Path("a.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    shardrel("init")
+    snapshot = shardrel("snapshot", "a.jsonl", "--id-column", "id")["snapshot"]
+    native = shardrel("publish", snapshot, "--source", "a.jsonl", "--shards", "1")
+    packed = shardrel("publish", snapshot, "--source", "a.jsonl", "--shards", "1", "--packed", "v")
+    assert packed["root"] != native["root"]
+    assert shardrel("verify", packed["root"])["verdict"] == "PASSED"
+    assert shardrel("diff", native["root"], packed["root"])["changed"] == 0
+    for column, code in (("text", ErrorCode.INPUT_COLUMN_TYPE), ("w", ErrorCode.INPUT_NO_SUCH_COLUMN)):
+        assert shardrel.code("publish", snapshot, "--source", "a.jsonl", "--packed", column, status=2) == code

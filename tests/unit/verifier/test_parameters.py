@@ -61,7 +61,7 @@ def records(count: int) -> Any:
 
 def found(opened: Opened, serializer: Serializer = SERIALIZER, compression: Compression = ZSTD) -> dict[str, int]:
     """Observations: first words and count."""
-    spots = list(departures(opened, serializer, compression, "shard"))
+    spots = list(departures(opened, serializer, compression, (), "shard"))
     assert {spot.code for spot in spots} <= {ErrorCode.PARQUET_PARAMETERS}
     return {(spot.detail or "").split(" with ")[-1]: spot.count for spot in spots}
 
