@@ -29,6 +29,7 @@ PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["opti
 ROWS = {"tokens": 100_000, "images": 16_000}
 SHARDS = 16
 BATCHES = (32, 256)
+_PATIENCE = 60
 # Not a loader that hands out tensors, so it is shown and not counted among the peers.
 BY_HAND = "huggingface.arrow_by_hand"
 
@@ -96,8 +97,11 @@ def one_kind(folder: Path, kind: str, peers: Path | None, *, rounds: int, second
 
 
 def _cold(folder: Path, kind: str, peers: Path, settings: list[str], state: str) -> Any:
-    """One epoch into empty caches: every peer, and the fastest of them against us."""
-    table = _table(peers, folder, kind, settings, 600, state)
+    """One epoch into empty caches: every peer, and the fastest of them against us.
+
+    A peer that takes longer than ``_PATIENCE`` is measured by what it did until then.
+    """
+    table = _table(peers, folder, kind, settings, _PATIENCE, state)
     yield f"{state}_peers", {name: _speeds(one) for name, one in table.items()}
     best = max(table, key=lambda name: table[name]["rows"] / table[name]["wall_s"])
     pairs = [
