@@ -211,3 +211,26 @@ def _fixed(array: Any) -> Any:
         return array
     values = array.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
     return pa.FixedSizeListArray.from_arrays(values, sizes.pop(), mask=array.is_null())
+
+
+_NUMBERS = [
+    pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
+    pa.float16(), pa.float32(), pa.float64(),
+]  # fmt: skip
+
+
+@st.composite
+def packable_columns(draw: DrawFn) -> Any:
+    """Lists that can be packed: ragged or of one size, around lists of one size at times, with nulls among the rows."""
+    kind = draw(st.sampled_from(_NUMBERS))
+    sizes = draw(st.lists(st.integers(1, 3), max_size=2))
+    rows, outer = draw(st.integers(0, 5)), draw(st.one_of(st.none(), st.integers(0, 3)))
+    mask = np.array(draw(st.lists(st.booleans(), min_size=rows, max_size=rows)), bool)
+    counts = draw(st.lists(st.integers(0, 3), min_size=rows, max_size=rows)) if outer is None else [outer] * rows
+    values = draw(arrays(kind, sum(counts) * int(np.prod(sizes, dtype=int)), nulls=False))
+    for size in reversed(sizes):
+        values = pa.FixedSizeListArray.from_arrays(values, size)
+    if outer:
+        return pa.FixedSizeListArray.from_arrays(values, outer, mask=pa.array(mask))
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+    return pa.ListArray.from_arrays(offsets, values, mask=pa.array(mask))

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -12,29 +11,7 @@ from shardrel.canonical.packed import Packing, pack, packed_fields, packing_of, 
 from shardrel.canonical.rows import content_digests
 from shardrel.canonical.schema import physical_schema, record_schema, to_physical
 from shardrel.errors import ErrorCode, InvalidInputError
-from tests.support.tables import arrays
-
-NUMBERS = [
-    pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
-    pa.float16(), pa.float32(), pa.float64(),
-]  # fmt: skip
-
-
-@st.composite
-def columns(draw: st.DrawFn) -> Any:
-    """Lists that can be packed: ragged or of one size, around lists of one size at times, with nulls among the rows."""
-    kind = draw(st.sampled_from(NUMBERS))
-    sizes = draw(st.lists(st.integers(1, 3), max_size=2))
-    rows, outer = draw(st.integers(0, 5)), draw(st.one_of(st.none(), st.integers(0, 3)))
-    mask = np.array(draw(st.lists(st.booleans(), min_size=rows, max_size=rows)), bool)
-    counts = draw(st.lists(st.integers(0, 3), min_size=rows, max_size=rows)) if outer is None else [outer] * rows
-    values = draw(arrays(kind, sum(counts) * int(np.prod(sizes, dtype=int)), nulls=False))
-    for size in reversed(sizes):
-        values = pa.FixedSizeListArray.from_arrays(values, size)
-    if outer:
-        return pa.FixedSizeListArray.from_arrays(values, outer, mask=pa.array(mask))
-    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
-    return pa.ListArray.from_arrays(offsets, values, mask=pa.array(mask))
+from tests.support.tables import packable_columns
 
 
 def physical(column: Any) -> tuple[Any, Any]:
@@ -44,7 +21,7 @@ def physical(column: Any) -> tuple[Any, Any]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(columns(), st.integers(0, 2))
+@given(packable_columns(), st.integers(0, 2))
 def test_what_is_packed_is_read_back(column: Any, skip: int) -> None:
     table, schema = physical(column.slice(min(skip, len(column))))
     packed = pack(table, packed_fields(schema, ["c"]))
@@ -57,7 +34,7 @@ def test_what_is_packed_is_read_back(column: Any, skip: int) -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(columns(), st.data())
+@given(packable_columns(), st.data())
 def test_any_cut_of_packed_rows_is_read_back(column: Any, data: st.DataObject) -> None:
     table, schema = physical(column)
     packed = pack(table, schema.fields)
