@@ -28,8 +28,10 @@ from shardrel.sources import BATCH_BYTES, SourceFile, SourcePath, list_files, op
 from shardrel.sources.jsonl import JsonlSource, common_schema
 
 DEFAULT_SPLIT = "train"
-# Batches that are worked on at the same time, beside the one that is read.
-_AHEAD = 4
+# Bytes of the batches that are worked on at the same time: a few large ones. Many small ones, so that there is
+# something to do while the records' version, the digest of their file, is still made; a tiny one counts as more.
+_AHEAD_BYTES = 4 * BATCH_BYTES
+_LEAST_BYTES = _AHEAD_BYTES // 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,7 @@ class MemberReader:
                 raise, and ``input.invalid-utf8``, each with ``path`` and ``row``.
         """
         reads = self._read(batch_bytes)
-        hashed = map(self._hashed, reads) if pool is None else in_order(pool, self._hashed, reads, _AHEAD)
+        hashed = map(self._hashed, reads) if pool is None else in_order(pool, self._hashed, reads, _AHEAD_BYTES, _size)
         # A version by rule waits until its whole file is hashed; the records of the next batches are, meanwhile.
         return map(self._versioned, hashed)
 
@@ -204,6 +206,10 @@ class MemberReader:
 def read_members(sources: Sequence[str], mapping: Mapping) -> MemberReader:
     """Open the files that SOURCEs stand for; see ``MemberReader``."""
     return MemberReader(list_files(sources), mapping)
+
+
+def _size(read: tuple[int, int, Any]) -> int:
+    return max(int(read[2].nbytes), _LEAST_BYTES)
 
 
 def _field(batch: Any, column: str | None, default: str) -> Any:
