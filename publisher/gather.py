@@ -48,7 +48,7 @@ def some_records(scattered: Scattered, shard: int, records: Records, chosen: Rec
     order = _places(records)
     places = chosen if order is None else order.take(chosen)
     back = np.argsort(places, kind="stable")
-    parts = list(_picked(scattered.parts(shard), places.take(back)))
+    parts = scattered.some(shard, places.take(back))
     table = _joined(pa.concat_tables(parts)).take(pa.array(np.argsort(back, kind="stable")))
     for number, field in enumerate(reserved_fields()):
         table = table.set_column(number, field, plain(combined(table.column(number))))
@@ -62,15 +62,6 @@ def _places(records: Records) -> Records | None:
     places = np.empty(len(records), np.int64)
     places[np.argsort(records, kind="stable")] = np.arange(len(records))
     return places
-
-
-def _picked(parts: Sequence[Any], places: Records) -> Iterator[Any]:
-    """The rows of all parts at growing places."""
-    first = 0
-    for part in parts:
-        low, high = np.searchsorted(places, (first, first + part.num_rows))
-        yield part.take(pa.array(places[low:high] - first))
-        first += part.num_rows
 
 
 def _joined(table: Any) -> Any:

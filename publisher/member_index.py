@@ -3,7 +3,7 @@
 Source: schemas/SPEC.md#member-index
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -45,12 +45,17 @@ def index_table(sample_ids: Any, leaves: Digests, shards: Numbers, rows: Numbers
     return pa.table(list(columns.values()), schema=pa.schema(fields))
 
 
-def put_parts(store: Store, table: Any, parts_key: PartsKey | None = None) -> tuple[Part, ...]:
-    """Create the parts of a piece of the index, each within its bounds; encrypted where there is a key.
+def encode_parts(table: Any, parts_key: PartsKey | None = None) -> tuple[tuple[Any, Any], ...]:
+    """A piece of the index as parts, each within its bounds, with their bytes; encrypted where there is a key."""
+    return tuple(_parts(table, parts_key))
+
+
+def put_parts(store: Store, parts: Iterable[tuple[Any, Any]], parts_key: PartsKey | None = None) -> tuple[Part, ...]:
+    """Create parts of the index that ``encode_parts`` made with the same key.
 
     Effects: One object a part by its digest; a crash leaves some of them.
     """
-    return tuple(put_part(store, part, data, parts_key) for part, data in _parts(table, parts_key))
+    return tuple(put_part(store, part, data, parts_key) for part, data in parts)
 
 
 def member_index(parts: tuple[Part, ...], ordered_root: Digest, block_roots: Sequence[bytes]) -> MemberIndex:

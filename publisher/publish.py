@@ -23,7 +23,7 @@ from publisher.prepare import prepare
 from publisher.provenance import Build, has_provenance, nameless, provenance
 from publisher.root import content_digest
 from publisher.stage import Prepared, Staged, rows_of, stage
-from publisher.write import Progress, write
+from publisher.write import Progress, plan, write
 from shardrel.canonical.packed import packed_fields
 from shardrel.digest import Digest, to_digest
 from shardrel.errors import (
@@ -176,9 +176,13 @@ def _make(
         # 3. Read the records, and leave out what the logs name.
         staged, excluded = _read(reader, declared, fences, options, Path(folder), pool)
         # 4. Put the members into canonical order, and compare them with the snapshot.
-        ordered = _compare(staged, declared, fences, reader, pool)
+        ordered = tuple(ranges(staged, declared.borders, pool))
+        planned = pool.submit(plan, staged, ordered, options)
+        _compare(staged, ordered, declared, fences, reader, pool)
         # 5. Write shards and member index, and make the root manifest of them.
-        release, already_present = write(store, staged, ordered, declared, options, pool, world.progress)
+        release, already_present = write(
+            store, staged, ordered, planned.result(), declared, options, pool, world.progress
+        )
         files = [(file.relative, digest) for file, digest in zip(reader.files, digests.result(), strict=True)]
     return _Made(release=release, files=files, excluded=excluded, already_present=already_present)
 
@@ -245,16 +249,20 @@ def _read(
 
 
 def _compare(
-    staged: Staged, declared: Declared, fences: Selectors, reader: MemberReader, pool: Executor
-) -> tuple[Range, ...]:
+    staged: Staged,
+    ordered: Sequence[Range],
+    declared: Declared,
+    fences: Selectors,
+    reader: MemberReader,
+    pool: Executor,
+) -> None:
     def due(part: int) -> Members:
         members = declared.members(part)
         named = named_members(members, fences)
         return members.filter(~named) if named.any() else members
 
-    ordered = tuple(ranges(staged, declared.borders, pool))
     if _is_all_of_it(staged, ordered, declared.snapshot):
-        return ordered
+        return
     found = tuple(differences(staged, ordered, due, pool))
     if total := sum(found, Difference()):
         raise RefusedError(
@@ -267,7 +275,6 @@ def _compare(
         )
     if not staged.records:
         raise InvalidInputError(ErrorCode.INPUT_NO_RECORDS, "nothing is left to publish: a release has a record")
-    return ordered
 
 
 def _is_all_of_it(staged: Staged, ordered: Sequence[Range], snapshot: Snapshot) -> bool:

@@ -52,8 +52,24 @@ class Scattered:
 
     def parts(self, shard: int) -> list[Any]:
         """A shard's records in the order of the source, as a table of each piece that has some."""
+        return [self._part(*span) for span in self._spans(shard)]
+
+    def some(self, shard: int, places: npt.NDArray[np.int64]) -> list[Any]:
+        """A few of these records, by growing places among them, without picking the others."""
+        found, before = [], 0
+        for piece, first, end in self._spans(shard):
+            low, high = np.searchsorted(places, (before, before + end - first))
+            found.append(self._picked(piece, places[low:high] + (first - before)))
+            before += end - first
+        return found
+
+    def _spans(self, shard: int) -> list[tuple[int, int, int]]:
         spans = [(piece, *cuts.of(shard)) for piece, cuts in enumerate(self.cuts)]
-        return [self._part(piece, first, end) for piece, first, end in spans if end > first]
+        return [(piece, first, end) for piece, first, end in spans if end > first]
+
+    def _picked(self, piece: int, at: npt.NDArray[np.int64]) -> Any:
+        rows = self.cuts[piece].rows
+        return self.pieces[piece].take(pa.array(at if rows is None else rows.take(at)))
 
     def _part(self, piece: int, first: int, end: int) -> Any:
         rows = self.cuts[piece].rows

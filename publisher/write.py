@@ -1,7 +1,10 @@
 """Writing a release whose members are known and in order. Source: schemas/SPEC.md#publish."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -11,29 +14,49 @@ from publisher.declared import Declared
 from publisher.encode import serializer_of
 from publisher.encryption import Encrypting
 from publisher.gather import some_records
-from publisher.member_index import index_table, member_index, put_parts
+from publisher.member_index import encode_parts, index_table, member_index, put_parts
 from publisher.options import PublishOptions
 from publisher.parallel import in_order, threads
 from publisher.root import Written, release_of
-from publisher.scatter import Scattered, numbers_of, scatter
+from publisher.scatter import Numbers, Scattered, numbers_of, scatter
 from publisher.shards import ShardEncoder, WrittenShard, create_shard
 from publisher.stage import Staged, rows_of
 from shardrel.canonical.schema import content_type
 from shardrel.digest import raw_digest, to_digest
 from shardrel.membership.merkle import MerkleStream, ordered_root
-from shardrel.records.release import ColumnEncoding, Objects, Release
+from shardrel.records.release import ColumnEncoding, Objects, Release, Sharding
 from shardrel.records.snapshot import Part, Snapshot
 from shardrel.store.objects import put_record
 from shardrel.store.port import Store
 from shardrel.trust.sealed_parts import PartsKey
 
 Progress = Callable[[int, int], None]
+Created = WrittenShard | tuple[Part, ...]
+# Makes the bytes of a shard or of parts of the index; what it returns creates them.
+Task = Callable[[], Callable[[], Created]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Which records fall into which shard, and where each of them goes."""
+
+    sharding: Sharding
+    numbers: Numbers
+    placement: Placement
+
+
+def plan(staged: Staged, ordered: Sequence[Range], options: PublishOptions) -> Plan:
+    """Decide it; nothing is moved or written yet, so this need not wait for the comparison with the snapshot."""
+    sharding = options.sharding(int(staged.lengths.sum()))
+    numbers = numbers_of(staged, sharding)
+    return Plan(sharding=sharding, numbers=numbers, placement=place(ordered, numbers, sharding.shards))
 
 
 def write(
     store: Store,
     staged: Staged,
     ordered: Sequence[Range],
+    planned: Plan,
     declared: Declared,
     options: PublishOptions,
     pool: Executor,
@@ -45,9 +68,10 @@ def write(
         store: Where to.
         staged: The records.
         ordered: Their canonical order, range by range.
+        planned: Where they go.
         declared: Snapshot and record schema.
         options: Parameters.
-        pool: Where shards are encoded.
+        pool: Where shards and parts are encoded.
         progress: Told how many of how many records are written.
 
     Returns:
@@ -56,14 +80,11 @@ def write(
     Effects: Creates shards and parts of the member index in no promised order, then the member index.
     """
     logical_bytes = int(staged.lengths.sum())
-    sharding = options.sharding(logical_bytes)
-    numbers = numbers_of(staged, sharding)
-    cuts = scatter(staged, numbers, pool)
+    placement = planned.placement
+    cuts = scatter(staged, planned.numbers, pool)
     tree = pool.submit(_tree, staged, ordered, declared.snapshot)
-    placement = place(ordered, numbers, sharding.shards)
     encrypting = _encrypting(store, declared, options)
     index_key = None if encrypting is None else encrypting.index_key()
-    parts = _index_parts(store, staged, ordered, placement, pool, index_key)
     scattered = Scattered(pieces=staged.pieces, cuts=tuple(cuts))
     encoder = ShardEncoder(
         staged=staged,
@@ -76,11 +97,11 @@ def write(
         compression=options.compression,
         encrypting=encrypting,
     )
-    shards = _shards(store, encoder, options, pool, progress)
+    index_parts = _index_parts(store, staged, ordered, placement, index_key)
+    shards, parts = _created(chain(_shards(store, encoder), index_parts), staged.records, options, pool, progress)
     (tree_root, block_roots), snapshot = tree.result(), declared.snapshot
     root = ordered_root(tree_root, staged.records, snapshot.tombstone_watermark, snapshot.benchmark_fence)
-    found = tuple(part for some in parts for part in some.result())
-    index = put_record(store, member_index(found, to_digest(root), block_roots))
+    index = put_record(store, member_index(parts, to_digest(root), block_roots))
     written = Written(
         shards=[one.shard for one in shards],
         splits=staged.splits,
@@ -88,7 +109,7 @@ def write(
         objects=Objects(snapshot=declared.snapshot_object, record_schema=declared.schema_object, member_index=index),
         serializer=encoder.serializer,
         compression=options.compression,
-        sharding=sharding,
+        sharding=planned.sharding,
         encryption=None if encrypting is None else encrypting.declared(index_key),
     )
     return release_of(snapshot, written), sum(one.already_present for one in shards)
@@ -127,34 +148,40 @@ def _columns(scattered: Scattered, placement: Placement, packed: Sequence[str]) 
     return column_encodings(some_records(scattered, shard, records, sample_positions(len(records))), packed)
 
 
-def _shards(
-    store: Store, encoder: ShardEncoder, options: PublishOptions, pool: Executor, progress: Progress
-) -> list[WrittenShard]:
-    total = encoder.staged.records
-    done: list[WrittenShard] = []
-    records = 0
-    # Threads of their own wait for the store, so that the pool encodes meanwhile.
-    with threads(options.workers) as writers:
-        encoded = in_order(pool, encoder.encode, range(len(encoder.by_shard)), 2 * options.workers)
-        for shard in in_order(writers, lambda one: create_shard(store, one), encoded, 2 * options.workers):
-            done.append(shard)
-            records += shard.shard.records
-            progress(records, total)
-    return done
+def _shards(store: Store, encoder: ShardEncoder) -> Iterator[Task]:
+    def one(number: int) -> Callable[[], Created]:
+        return partial(create_shard, store, encoder.encode(number))
+
+    return (partial(one, number) for number in range(len(encoder.by_shard)))
 
 
 def _index_parts(
-    store: Store,
-    staged: Staged,
-    ordered: Sequence[Range],
-    placement: Placement,
-    pool: Executor,
-    index_key: PartsKey | None,
-) -> list[Future[tuple[Part, ...]]]:
-    def one(number: int) -> tuple[Part, ...]:
+    store: Store, staged: Staged, ordered: Sequence[Range], placement: Placement, index_key: PartsKey | None
+) -> Iterator[Task]:
+    def one(number: int) -> Callable[[], Created]:
         part = ordered[number]
         leaves = rows_of(staged.leaves, part.records)
         table = index_table(part.sample_ids, leaves, placement.shards[number], placement.rows[number])
-        return put_parts(store, table, index_key)
+        return partial(put_parts, store, encode_parts(table, index_key), index_key)
 
-    return [pool.submit(one, number) for number in range(len(ordered))]
+    return (partial(one, number) for number in range(len(ordered)))
+
+
+def _created(
+    tasks: Iterator[Task], total: int, options: PublishOptions, pool: Executor, progress: Progress
+) -> tuple[list[WrittenShard], tuple[Part, ...]]:
+    """Shards first: the small parts then fill the threads that have no shard left."""
+    shards: list[WrittenShard] = []
+    parts: list[Part] = []
+    records = 0
+    # Threads of their own wait for the store, so that the pool encodes meanwhile.
+    with threads(options.workers) as writers:
+        encoded = in_order(pool, lambda task: task(), tasks, 2 * options.workers)
+        for made in in_order(writers, lambda create: create(), encoded, 2 * options.workers):
+            if isinstance(made, WrittenShard):
+                shards.append(made)
+                records += made.shard.records
+                progress(records, total)
+            else:
+                parts += made
+    return shards, tuple(parts)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from publisher import member_index
 from publisher.columns import SAMPLE_RECORDS, column_encodings, row_group_records, sample_positions
 from publisher.encode import encode_shard, serializer_of
-from publisher.member_index import index_table, put_parts
+from publisher.member_index import encode_parts, index_table, put_parts
 from publisher.parallel import in_order
 from publisher.partition import shard_count, shard_id, shard_numbers
 from publisher.provenance import Build, has_provenance, provenance
@@ -163,7 +163,7 @@ def test_index_parts_are_cut_where_they_grow_too_large(monkeypatch: pytest.Monke
     monkeypatch.setattr(member_index, "PART_RECORDS", 10)
     members = members_of([(f"{i:03d}", "s", "1", bytes(32), "train") for i in range(25)])
     numbers = np.arange(25, dtype=np.uint32)
-    parts = put_parts(MemoryStore(), index_table(members.sample_ids, members.digests, numbers, numbers))
+    parts = put_parts(MemoryStore(), encode_parts(index_table(members.sample_ids, members.digests, numbers, numbers)))
     assert [part.records for part in parts] == [6, 6, 6, 7]
     assert [part.last_sample_id for part in parts] == ["005", "011", "017", "024"]
 
@@ -198,6 +198,20 @@ def test_results_come_in_order_and_few_are_under_way() -> None:
         assert next(results) == 0
         assert len(taken) == 4
         assert list(results) == [i * i for i in range(1, 20)]
+
+
+def test_sizes_bound_what_is_under_way_and_one_that_is_too_large_goes_alone() -> None:
+    taken: list[int] = []
+
+    def items() -> Any:
+        for size in (1, 1, 3, 9, 1, 2, 2):
+            taken.append(size)
+            yield size
+
+    with ThreadPoolExecutor(3) as pool:
+        results = in_order(pool, lambda size: size, items(), 4, lambda size: size)
+        seen = [(next(results), len(taken)) for _ in range(7)]
+    assert seen == [(1, 3), (1, 3), (3, 4), (9, 4), (1, 7), (2, 7), (2, 7)]
 
 
 def test_only_a_provenance_by_the_same_key_about_the_same_root_counts() -> None:
