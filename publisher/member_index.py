@@ -50,7 +50,15 @@ def encode_parts(table: Any, parts_key: PartsKey | None = None) -> tuple[tuple[A
     return tuple(_parts(table, parts_key))
 
 
-def put_parts(store: Store, parts: Iterable[tuple[Any, Any]], parts_key: PartsKey | None = None) -> tuple[Part, ...]:
+def put_parts(store: Store, table: Any, parts_key: PartsKey | None = None) -> tuple[Part, ...]:
+    """Create the parts of a piece of the index, each within its bounds; encrypted where there is a key.
+
+    Effects: One object a part by its digest; a crash leaves some of them.
+    """
+    return put_encoded(store, encode_parts(table, parts_key), parts_key)
+
+
+def put_encoded(store: Store, parts: Iterable[tuple[Any, Any]], parts_key: PartsKey | None) -> tuple[Part, ...]:
     """Create parts of the index that ``encode_parts`` made with the same key.
 
     Effects: One object a part by its digest; a crash leaves some of them.

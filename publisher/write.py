@@ -14,7 +14,7 @@ from publisher.declared import Declared
 from publisher.encode import serializer_of
 from publisher.encryption import Encrypting
 from publisher.gather import some_records
-from publisher.member_index import encode_parts, index_table, member_index, put_parts
+from publisher.member_index import encode_parts, index_table, member_index, put_encoded
 from publisher.options import PublishOptions
 from publisher.parallel import in_order, threads
 from publisher.root import Written, release_of
@@ -162,7 +162,7 @@ def _index_parts(
         part = ordered[number]
         leaves = rows_of(staged.leaves, part.records)
         table = index_table(part.sample_ids, leaves, placement.shards[number], placement.rows[number])
-        return partial(put_parts, store, encode_parts(table, index_key), index_key)
+        return partial(put_encoded, store, encode_parts(table, index_key), index_key)
 
     return (partial(one, number) for number in range(len(ordered)))
 

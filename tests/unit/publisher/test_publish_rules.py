@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from publisher import member_index
 from publisher.columns import SAMPLE_RECORDS, column_encodings, row_group_records, sample_positions
 from publisher.encode import encode_shard, serializer_of
-from publisher.member_index import encode_parts, index_table, put_parts
+from publisher.member_index import index_table, put_parts
 from publisher.parallel import in_order
 from publisher.partition import shard_count, shard_id, shard_numbers
 from publisher.provenance import Build, has_provenance, provenance
@@ -163,7 +163,7 @@ def test_index_parts_are_cut_where_they_grow_too_large(monkeypatch: pytest.Monke
     monkeypatch.setattr(member_index, "PART_RECORDS", 10)
     members = members_of([(f"{i:03d}", "s", "1", bytes(32), "train") for i in range(25)])
     numbers = np.arange(25, dtype=np.uint32)
-    parts = put_parts(MemoryStore(), encode_parts(index_table(members.sample_ids, members.digests, numbers, numbers)))
+    parts = put_parts(MemoryStore(), index_table(members.sample_ids, members.digests, numbers, numbers))
     assert [part.records for part in parts] == [6, 6, 6, 7]
     assert [part.last_sample_id for part in parts] == ["005", "011", "017", "024"]
 
