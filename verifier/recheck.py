@@ -14,7 +14,7 @@ from shardrel.gate.view import GateView
 from shardrel.records.gate import GateBody
 from shardrel.records.release import Release
 from shardrel.records.report import Report
-from shardrel.store.objects import get_by_digest
+from shardrel.store.named import get_named
 from shardrel.store.port import Store
 from shardrel.trust.keys import key_id
 from shardrel.trust.policy import is_met
@@ -46,12 +46,13 @@ def recheck_fences(
         RefusedError: ``gate.not-verified`` when no trusted report of this root passed in full;
             ``encryption.reader``, ``encryption.key``, ``encryption.key-version`` when the caller has no key for it.
         NotFoundError, IntegrityError, FormatError: The root or its snapshot is not what it was; verify in full.
+        InvalidInputError: ``input.invalid`` when it is the digest of a record of another kind.
         UnavailableError: The store does not answer; nothing is signed.
 
     Effects: two envelopes about the root, report first; none where there is nothing new.
     """
     started, tally = world.now(), Tally()
-    release = json.decode(get_by_digest(store, parse_digest(root)), Release)
+    release = get_named(store, parse_digest(root), Release)
     tally.nameless = release.encryption is not None
     # 1. The entries, and where the last PASSED chain of reports over them ends.
     target = target or fences_of(gate.body)

@@ -28,6 +28,7 @@ from shardrel.records.report import (
 )
 from shardrel.records.schema import RecordSchema
 from shardrel.records.snapshot import MemberIndex, Snapshot
+from shardrel.store.named import get_named
 from shardrel.store.objects import get_by_digest, get_record
 from shardrel.store.port import Store
 from shardrel.trust.envelope import seal
@@ -106,6 +107,8 @@ def verify_release(store: Store, root: str, gate: GateView, *, world: World) -> 
     Raises:
         UnavailableError: The store does not answer; nothing is signed.
         FormatError: ``format.not-a-record`` when ``root`` is no digest.
+        InvalidInputError: ``input.invalid`` when it is that of a record of another kind, such as a snapshot, and the
+            gate knows no such root; nothing is signed.
         IntegrityError: ``gate.history-broken`` when a fence log is not what the gate says.
         RefusedError: ``encryption.reader``, ``encryption.key``, ``encryption.key-version`` when the caller has
             no key for it: what was not seen is not judged, so nothing is signed.
@@ -116,7 +119,7 @@ def verify_release(store: Store, root: str, gate: GateView, *, world: World) -> 
     # 1. The gate's logs, and the root by its digest.
     target = fences_of(gate.body)
     logs = read_logs(store, target)
-    release = _root(store, parse_digest(root), tally)
+    release = _root(store, parse_digest(root), tally, known=root in gate.body.candidates)
     if release is not None:
         tally.add(_manifest_spots(root, release, gate))
         # 2. What the root names by descriptor.
@@ -170,8 +173,10 @@ def _range(ends: Ends, after: int, last: int) -> LogRange:
     return LogRange(first=after + 1, last=last, log=ends[last], after=ends.get(after))
 
 
-def _root(store: Store, root: str, tally: Tally) -> Release | None:
-    return _noted(tally, root, lambda: json.decode(get_by_digest(store, root), Release))
+def _root(store: Store, root: str, tally: Tally, *, known: bool) -> Release | None:
+    if known:
+        return _noted(tally, root, lambda: json.decode(get_by_digest(store, root), Release))
+    return _noted(tally, root, lambda: get_named(store, root, Release))
 
 
 def _noted(tally: Tally, subject: str, read: Callable[[], R]) -> R | None:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from shardrel.trust.signer import Signer
 
 _KMS = "awskms:"
+_HEX = frozenset("0123456789abcdef")
+_PREFIX = 8
 
 
 def the_store(settings: Settings) -> "Store":
@@ -52,8 +54,12 @@ def the_key(settings: Settings, reference: str) -> "Signer":
     return keyring.load(settings.keys, reference, ask=passphrases.ask)
 
 
-def full_digest(text: str) -> Digest:
+def full_digest(text: str, *, or_prefix: bool = False) -> Digest:
     """A digest as it is written, or its 64 hexadecimal digits alone.
+
+    Args:
+        text: What a person wrote.
+        or_prefix: Whether a prefix would have done; said where the text is no digest.
 
     Raises:
         InvalidInputError: ``input.invalid``.
@@ -61,13 +67,26 @@ def full_digest(text: str) -> Digest:
     try:
         return parse_digest(text if text.startswith("sha256:") else f"sha256:{text}")
     except FormatError as err:
-        raise InvalidInputError(ErrorCode.INPUT_INVALID, "a digest is sha256: and 64 lower-case hex digits") from err
+        raise InvalidInputError(
+            ErrorCode.INPUT_INVALID, _no_digest(text.removeprefix("sha256:"), or_prefix=or_prefix)
+        ) from err
+
+
+def _no_digest(digits: str, *, or_prefix: bool) -> str:
+    known = f"; of a root that the gate knows, the first {_PREFIX} or more will do" if or_prefix else ", all of them"
+    rule = f"a digest is sha256: and 64 lower-case hex digits{known}"
+    if not digits or set(digits.lower()) - _HEX:
+        return rule
+    if set(digits) - _HEX:
+        return f"{rule}; these are in upper case"
+    return f"{rule}; these are {len(digits)}"
 
 
 def the_root(text: str, known: list[str]) -> Digest:
     """A root by its digest, or by a prefix of at least eight digits that only one known root has.
 
     Args:
+        text: What a person wrote.
         known: Roots that the gate has heard of; a full digest need not be among them.
 
     Raises:
@@ -75,8 +94,8 @@ def the_root(text: str, known: list[str]) -> Digest:
         NotFoundError: ``gate.unknown-root`` when no known root begins like this.
     """
     digits = text.removeprefix("sha256:")
-    if len(digits) >= 64 or len(digits) < 8 or set(digits) - set("0123456789abcdef"):
-        return full_digest(text)
+    if len(digits) >= 64 or len(digits) < _PREFIX or set(digits) - _HEX:
+        return full_digest(text, or_prefix=True)
     found = [root for root in known if root.startswith(f"sha256:{digits}")]
     if not found:
         raise NotFoundError(ErrorCode.GATE_UNKNOWN_ROOT, "no root that the gate knows begins like this", root=text)

@@ -32,7 +32,9 @@ _RESTS_ON = (
 def check_proof(
     settings: Settings,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The proof, or what prove --json printed of it.")],
-    root: Annotated[str, typer.Option("--root", metavar="ROOT", help="Digest of the root manifest, from elsewhere.")],
+    root: Annotated[
+        str, typer.Option("--root", metavar="ROOT", help="Whole digest of the root manifest, from elsewhere.")
+    ],
     sample_id: Annotated[
         str | None, typer.Option("--sample-id", metavar="ID", help="The sample id that the proof has to be about.")
     ] = None,

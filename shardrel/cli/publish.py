@@ -16,12 +16,13 @@ from shardrel.cli.output import Result, meter
 from shardrel.cli.renames import read_renames
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import publishers, the_gate
-from shardrel.errors import ErrorCode, InvalidInputError, RefusedError
+from shardrel.errors import ErrorCode, InvalidInputError, NotFoundError, RefusedError
 
 if TYPE_CHECKING:
     from publisher.options import PublishResult
     from shardrel.records.release import Compression
     from shardrel.records.snapshot import Snapshot
+    from shardrel.store.port import Store
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _MAX_SIZE = 1 << 53
@@ -31,7 +32,7 @@ _DEFAULT_LEVELS = {"zstd": 3, "gzip": 6}
 
 def publish(
     settings: Settings,
-    snapshot: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="Digest of the snapshot.")],
+    snapshot: Annotated[str, typer.Argument(metavar="SNAPSHOT", help="Digest of the snapshot, whole.")],
     source: Annotated[list[str], typer.Option("--source", metavar="SOURCE", help="Where its records are; repeatable.")],
     more: Annotated[
         list[str] | None,
@@ -69,11 +70,8 @@ def publish(
     from publisher.partition import SHARD_BYTES
     from publisher.publish import World
     from publisher.publish import publish as write_release
-    from shardrel.canonical import json
     from shardrel.gate.refusals import as_error
     from shardrel.gate.schema_rule import judge
-    from shardrel.records.snapshot import Snapshot
-    from shardrel.store.objects import get_by_digest
 
     if shards is not None and shard_size is not None:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, "say --shards or --shard-size, not both")
@@ -98,7 +96,7 @@ def publish(
     if previous is None and (refusal := judge(view.body, view.policy, None, None)) is not None:
         raise as_error(refusal)
     keys, releasers = publishers(settings, view.policy)
-    declared = json.decode(get_by_digest(store, digest), Snapshot)
+    declared = _declared(store, digest, settings)
     _check_meant(declared, settings.dataset, chosen=plain or encrypt is not None)
     fences = selectors_upto(store, view, declared.tombstone_watermark, declared.benchmark_fence)
     with meter("publish", quiet=settings.as_json) as progress:
@@ -113,6 +111,21 @@ def publish(
         selectors = fences.tombstones | fences.benchmarks
         done = write_release(store, digest, [*source, *(more or [])], options, fences=selectors, world=world)
     return _shown(done)
+
+
+def _declared(store: "Store", digest: str, settings: Settings) -> "Snapshot":
+    from shardrel.records.snapshot import Snapshot
+    from shardrel.store.named import get_named
+
+    try:
+        return get_named(store, digest, Snapshot)
+    except NotFoundError as err:
+        raise NotFoundError(
+            err.code,
+            f"no such snapshot is in {settings.store}; run: shardrel snapshot SOURCE",
+            snapshot=digest,
+            **err.context,
+        ) from err
 
 
 def _check_meant(declared: "Snapshot", dataset: str, *, chosen: bool) -> None:
