@@ -76,9 +76,7 @@ def train(group: Group, options: argparse.Namespace) -> None:
         helped=begin.helped, passedOver=list(begin.passed_over),
     )  # fmt: skip
     last = min(options.steps, begin.cut.step + (options.stop_after or options.steps))
-    for batch in steps(group, cache, pin, begin.cut):
-        if batch.step >= last:
-            break
+    for batch in steps(group, cache, pin, begin.cut, until=last):
         die_if_asked(group, options, batch)
         loss = model(batch.ragged(options.text_column).padded(LENGTH, PAD)) if batch.size else None
         optimizer.zero_grad()

@@ -98,7 +98,7 @@ def loader(
     counts = SharedCounts()
 
     def make(begin: Cut) -> StepDataset:
-        return dataset(group, cache, pin, begin, steps=_left(steps, begin), counts=counts)
+        return dataset(group, cache, pin, begin, steps=steps_left(steps, begin), counts=counts)
 
     made = _WatchedLoader(make, cut, pin.watch, workers=workers, pin_memory=pin_memory)
     _show(cache, pin, counts, made)
@@ -133,14 +133,15 @@ def packed(
     counts = SharedCounts()
 
     def make(begin: Cut) -> PackedDataset:
-        return packed_dataset(group, cache, pin, begin, plan, steps=_left(steps, begin), counts=counts)
+        return packed_dataset(group, cache, pin, begin, plan, steps=steps_left(steps, begin), counts=counts)
 
     made = _WatchedLoader(make, cut, pin.watch, workers=workers, pin_memory=pin_memory)
     _show(cache, pin, counts, made)
     return made
 
 
-def _left(steps: int | None, begin: Cut) -> int | None:
+def steps_left(steps: int | None, begin: Cut) -> int | None:
+    """What is left to do from a cut on, of a number of steps that counts from the run's beginning."""
     return None if steps is None else max(steps - begin.step, 0)
 
 

@@ -17,7 +17,7 @@ from shardrel.data.cache import ShardCache
 from shardrel.records.checkpoint import Cut
 from shardrel.store.port import Store
 from shardrel.train.life import NotSaved, saved_or_policy
-from shardrel.train.loader import dataset
+from shardrel.train.loader import dataset, steps_left
 from shardrel.train.pin import PinnedRun
 from shardrel.train.watch import TimedGroup, watched
 from shardrel.trust.signer import Signer
@@ -94,12 +94,22 @@ def resume(group: Group, store: Store, pin: PinnedRun, parts: Mapping[str, Part]
     )
 
 
-def steps(group: Group, cache: ShardCache, pin: PinnedRun, cut: Cut) -> Iterator[StepBatch]:
-    """Steps from a cut on, without end.
+def steps(
+    group: Group, cache: ShardCache, pin: PinnedRun, cut: Cut, *, until: int | None = None
+) -> Iterator[StepBatch]:
+    """Steps from a cut on.
+
+    Args:
+        group: All ranks.
+        cache: Of this host.
+        pin: What ``join`` gave.
+        cut: What was consumed before.
+        until: The step to end before, counted from the run's beginning and so over all restarts; None for no end.
 
     Ranks: all.
     """
-    return watched(dataset(group, cache, pin, cut), pin.watch, lambda batch: batch.size)
+    batches = dataset(group, cache, pin, cut, steps=steps_left(until, cut))
+    return watched(batches, pin.watch, lambda batch: batch.size)
 
 
 def checkpoint(

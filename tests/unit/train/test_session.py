@@ -92,6 +92,16 @@ def test_a_stopped_job_ends_with_the_bits_of_an_uninterrupted_one(
         assert torch.equal(second.weights()[name], tensor)
 
 
+def test_steps_end_before_one_that_counts_from_the_runs_beginning(world: TrainingWorld, tmp_path: Path) -> None:
+    job = Job(world, tmp_path, world.run)
+    cut = job.train(job.resume().cut, 2)
+
+    def left(until: int) -> list[int]:
+        return [batch.step for batch in steps(GROUP, job.cache, job.pin, cut, until=until)]
+
+    assert [left(until) for until in (5, 2, 1)] == [[2, 3, 4], [], []]
+
+
 def test_a_resume_with_another_order_is_refused_and_touches_nothing(world: TrainingWorld, tmp_path: Path) -> None:
     job = Job(world, tmp_path, world.run)
     job.checkpoint(job.train(job.resume().cut, 2))
