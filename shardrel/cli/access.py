@@ -82,6 +82,12 @@ def _no_digest(digits: str, *, or_prefix: bool) -> str:
     return f"{rule}; these are {len(digits)}"
 
 
+def is_prefix(text: str) -> bool:
+    """Whether a text can only be the beginning of a digest."""
+    digits = text.removeprefix("sha256:")
+    return _PREFIX <= len(digits) < 64 and not set(digits) - _HEX
+
+
 def the_root(text: str, known: list[str]) -> Digest:
     """A root by its digest, or by a prefix of at least eight digits that only one known root has.
 
@@ -93,9 +99,9 @@ def the_root(text: str, known: list[str]) -> Digest:
         InvalidInputError: ``input.invalid``.
         NotFoundError: ``gate.unknown-root`` when no known root begins like this.
     """
-    digits = text.removeprefix("sha256:")
-    if len(digits) >= 64 or len(digits) < _PREFIX or set(digits) - _HEX:
+    if not is_prefix(text):
         return full_digest(text, or_prefix=True)
+    digits = text.removeprefix("sha256:")
     found = [root for root in known if root.startswith(f"sha256:{digits}")]
     if not found:
         raise NotFoundError(ErrorCode.GATE_UNKNOWN_ROOT, "no root that the gate knows begins like this", root=text)

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shardrel.cli.access import the_root, the_store
+from shardrel.cli.access import the_store
 from shardrel.cli.arguments import Root
 from shardrel.cli.changes import changes_table, in_short
 from shardrel.cli.decryption import Decrypt, unlocked
 from shardrel.cli.files import writing
 from shardrel.cli.output import Result, Table, meter
+from shardrel.cli.roots import root_and_gate
 from shardrel.cli.settings import Settings
 from shardrel.cli.words import beginning
 
@@ -40,7 +41,7 @@ def diff(
     from shardrel.data.reading import stored_reading
 
     store = the_store(settings)
-    roots = [the_root(text, _known(settings, store)) for text in (old, new)]
+    roots = [root_and_gate(settings, store, text)[0] for text in (old, new)]
     before, after = (_release(store, root) for root in roots)
     reading = stored_reading(store, unlocked(decrypt))
     found = Difference()
@@ -67,13 +68,6 @@ def members(step: "Step") -> Iterator[dict[str, Any]]:
         fields = [name for name, values in differs.items() if values[at]]
         was = splits[at] if splits[at] != row["split"] else None
         yield {"sampleId": row["sample_id"], "change": "changed", "split": row["split"], "was": was, "fields": fields}
-
-
-def _known(settings: Settings, store: "Store") -> list[str]:
-    from shardrel.gate.view import find_gate
-
-    view = find_gate(store, settings.dataset)
-    return [] if view is None else list(view.body.candidates)
 
 
 def _release(store: "Store", root: str) -> "Release":

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shardrel.cli.access import full_digest, the_root, the_store
+from shardrel.cli.access import the_store
 from shardrel.cli.decryption import Decrypt, unlocked
 from shardrel.cli.files import write_file
 from shardrel.cli.output import Result
+from shardrel.cli.roots import root_and_gate
 from shardrel.cli.settings import Settings
-from shardrel.cli.signing import the_gate
 from shardrel.digest import Domain, domain_hash
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def prove(
     from shardrel.proofs.prove import proof_bytes, prove
 
     store = the_store(settings)
-    whole = len(root.removeprefix("sha256:")) >= 64
-    digest = full_digest(root) if whole else the_root(root, list(the_gate(settings, store).body.candidates))
+    digest, _ = root_and_gate(settings, store, root)
     proof = prove(store, digest, sample_id, stored_reading(store, unlocked(decrypt)))
     path = out or Path(_file_name(digest, sample_id))
     data = proof_bytes(proof)

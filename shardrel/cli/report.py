@@ -59,7 +59,7 @@ def _result(
         data={
             "root": about.root,
             "dataset": release.dataset,
-            "state": about.candidate.state,
+            "state": about.state,
             "reason": about.candidate.reason,
             "admissible": _refusal(about) is None,
             "refusal": _refusal(about),
@@ -73,7 +73,7 @@ def _result(
             "transitions": [entry.sequence for entry in about.history],
             "html": None if html is None else str(html),
         },
-        headline=f"{totals.records:,} records in {totals.shards:,} shards, {about.candidate.state}",
+        headline=f"{totals.records:,} records in {totals.shards:,} shards, {about.state}",
         sentences=[_today(about)],
         facts=_facts(about, release, fences),
         tables=[table for table in _tables(about, release, schema) if table.rows],

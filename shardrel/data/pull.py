@@ -61,8 +61,9 @@ def pull_release(
         NotFoundError: ``storage.object-absent``.
         IntegrityError: when bytes are not what the root manifest says.
         RefusedError: ``encryption.reader``, ``encryption.key``, ``encryption.key-version``.
-        InvalidInputError: ``input.invalid`` for an unknown split, a folder that can't be written, or one that holds
-            a Parquet file which is no shard of this release: who reads the folder would take it for one.
+        InvalidInputError: ``input.invalid`` for an unknown split, a folder that can't be written, one that holds
+            another release or files of none, or a Parquet file which is no shard of this release: who reads the folder
+            would take it for one.
 
     Effects: ``.release/root.json``, ``.release/record-schema.json`` and a file a shard, each created by a rename after it was checked;
         a file that is there with the right bytes is left alone, so an interrupted pull goes on. The file of a shard
@@ -73,7 +74,7 @@ def pull_release(
     effective_split(release, split)
     locks = _locks(release, unlocked or Unlocked(), split, ciphertext=ciphertext)
     schema = get_record(store, release.objects.record_schema, RecordSchema)
-    _check_folder(folder, release)
+    _check_folder(folder, root, release)
     _write(folder / ".release" / "root.json", manifest)
     _write(folder / ".release" / "record-schema.json", json.encode(schema))
     sizes: list[tuple[int, int]] = []
@@ -132,7 +133,9 @@ def _pull_shard(
     return table.num_rows, data.size
 
 
-def _check_folder(folder: Path, release: Release) -> None:
+def _check_folder(folder: Path, root: str, release: Release) -> None:
+    """The folder is ours alone: new, empty, or of an earlier pull of this root."""
+    _check_owner(folder, root)
     ours = {f"{shard.id}.parquet" for shard in release.shards}
     strange = sorted(path.name for path in folder.glob("*.parquet") if path.name not in ours)
     if strange:
@@ -141,6 +144,31 @@ def _check_folder(folder: Path, release: Release) -> None:
             "the folder holds a Parquet file that is no shard of this release; name another folder",
             path=str(folder / strange[0]),
             files=len(strange),
+        )
+
+
+def _check_owner(folder: Path, root: str) -> None:
+    try:
+        names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+        manifest = folder / ".release" / "root.json"
+        held = digest_of(manifest.read_bytes()) if manifest.exists() else root
+    except OSError as err:
+        raise unwritable(folder, err) from err
+    if held != root:
+        raise InvalidInputError(
+            ErrorCode.INPUT_INVALID,
+            "the folder holds another release; name another folder",
+            path=str(folder),
+            holds=held,
+            root=root,
+        )
+    seen = [name for name in names if not name.startswith(".")]
+    if seen and ".release" not in names:
+        raise InvalidInputError(
+            ErrorCode.INPUT_INVALID,
+            "the folder holds files that are of no release; name a new or an empty one",
+            path=str(folder / seen[0]),
+            files=len(seen),
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from shardrel.errors import ErrorCode, NotFoundError
+from shardrel.gate.candidates import CandidateState, state_of
 from shardrel.gate.eligibility import Eligible, eligible
 from shardrel.gate.evidence import gather
 from shardrel.gate.facts import Evidence, Refuse
@@ -46,6 +47,7 @@ class About:
     """What is known of a root at one state of the gate.
 
     Attributes:
+        state: In the word that every verb has for it.
         verdict: Whether an alias could be pointed to it now, or why not.
         aliases: Those that point to it, with their generations.
         runs: Open ones on it.
@@ -56,6 +58,7 @@ class About:
     sequence: int
     recorded_at: str
     candidate: Candidate
+    state: CandidateState
     verdict: Eligible | Refuse
     aliases: dict[str, int]
     runs: tuple[str, ...]
@@ -83,6 +86,7 @@ def about_root(store: Store, view: GateView, root: str) -> About:
         sequence=body.sequence,
         recorded_at=view.transition.recorded_at,
         candidate=candidate,
+        state=state_of(body, root, evidence, view.policy) or candidate.state,
         verdict=eligible(body, root, evidence, view.policy, ask_approvals=True),
         aliases={name: alias.generation for name, alias in sorted(body.aliases.items()) if alias.root == root},
         runs=tuple(sorted(name for name, run in body.runs.items() if root in run.roots)),

@@ -5,13 +5,13 @@ sufficient chain of PASSED ones takes nothing away. What takes away is a fence o
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from shardrel.errors import ErrorCode
 from shardrel.gate.facts import Evidence, Refuse, SeenApproval, SeenReport, refuse, sweeping
-from shardrel.records.gate import Fence, GateBody
+from shardrel.records.gate import Candidate, Fence, GateBody
 from shardrel.records.policy import Policy
 from shardrel.records.report import LogRange, Report
 from shardrel.trust.policy import is_met, members
@@ -69,6 +69,35 @@ def has_tombstone_hit(body: GateBody, root: str, evidence: Evidence, policy: Pol
         for seen in reports
         if members(policy.roles.verifier, seen.key_ids)
     )
+
+
+def withheld(body: GateBody, root: str, evidence: Evidence, policy: Policy) -> Refuse | None:
+    """What is known against handing out a root's bytes, with the code by which a permit is refused; None: nothing.
+
+    Other than eligibility this rests on what trusted keys said against it, so that a root of which nobody has said
+    anything yet may be looked at. A FAILED report stands until enough verifiers passed the root at its fences or later.
+
+    Args:
+        body: The gate's state; the root may have left it.
+        root: The root.
+        evidence: What is attached to it.
+        policy: Whose keys count.
+    """
+    candidate = body.candidates.get(root)
+    if candidate is not None and candidate.state == "INVALID":
+        return _revoked(root, candidate)
+    reports = [seen for seen in evidence.reports if _concerns(seen.report, body, root)]
+    passed = _paths(reports, policy, 0)
+    trusted = [seen.report for seen in reports if members(policy.roles.verifier, seen.key_ids)]
+    failed = [one for one in trusted if one.verdict == "FAILED" and _reaches(one, body, passed)]
+    if not failed:
+        return None
+    verdict = _unpassed(body, root, reports, policy, passed)
+    hits = {
+        "tombstoneHits": max(one.counts.tombstone_hits for one in failed),
+        "benchmarkHits": max(one.counts.benchmark_hits for one in failed),
+    }
+    return replace(verdict, context={**verdict.context, **{name: count for name, count in hits.items() if count}})
 
 
 def _concerns(report: Report, body: GateBody, root: str) -> bool:
@@ -148,15 +177,25 @@ def _not_verified(
     body: GateBody, root: str, reports: list[SeenReport], policy: Policy, passed: Iterable[_Position]
 ) -> Refuse:
     candidate = body.candidates[root]
-    trusted = [seen for seen in reports if members(policy.roles.verifier, seen.key_ids)]
     if candidate.state == "INVALID":
-        return refuse(
-            ErrorCode.GATE_INVALID_ROOT,
-            "the root was revoked; only a later full verification and fresh approvals lift that",
-            root=root,
-            reason=candidate.reason,
-            sequence=candidate.sequence,
-        )
+        return _revoked(root, candidate)
+    return _unpassed(body, root, reports, policy, passed)
+
+
+def _revoked(root: str, candidate: Candidate) -> Refuse:
+    return refuse(
+        ErrorCode.GATE_INVALID_ROOT,
+        "the root was revoked; only a later full verification and fresh approvals lift that",
+        root=root,
+        reason=candidate.reason,
+        sequence=candidate.sequence,
+    )
+
+
+def _unpassed(
+    body: GateBody, root: str, reports: list[SeenReport], policy: Policy, passed: Iterable[_Position]
+) -> Refuse:
+    trusted = [seen for seen in reports if members(policy.roles.verifier, seen.key_ids)]
     if any(_stands(seen.report, body, passed) for seen in trusted):
         return refuse(
             ErrorCode.PERMIT_HIT,
@@ -180,12 +219,15 @@ def _not_verified(
 
 
 def _stands(report: Report, body: GateBody, passed: Iterable[_Position]) -> bool:
-    """Whether a report counts hits in entries that the gate has taken.
+    """Whether a report counts hits in entries that the gate has taken."""
+    return bool(report.counts.tombstone_hits or report.counts.benchmark_hits) and _reaches(report, body, passed)
+
+
+def _reaches(report: Report, body: GateBody, passed: Iterable[_Position]) -> bool:
+    """Whether what a report says against a root holds now.
 
     It does not where it looked at entries that are staged, or were replaced: reports that passed went by it.
     """
-    if not (report.counts.tombstone_hits or report.counts.benchmark_hits):
-        return False
     pairs = ((report.tombstones, body.tombstones), (report.benchmarks, body.benchmarks))
     for seen, fence in pairs:
         beyond = seen.last > fence.watermark

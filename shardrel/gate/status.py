@@ -1,10 +1,10 @@
 """status: the gate as it is now, for people and scripts. Source: schemas/SPEC.md#gate-state."""
 
 from dataclasses import dataclass
-from typing import Literal
 
-from shardrel.gate.eligibility import Eligible, eligible
+from shardrel.gate.candidates import CandidateState, state_of
 from shardrel.gate.evidence import gather
+from shardrel.gate.facts import Evidence
 from shardrel.gate.past import Past
 from shardrel.gate.retention import Wanted, keep
 from shardrel.gate.view import GateView, read_gate
@@ -12,7 +12,7 @@ from shardrel.records.gate import Alias, FenceKind, GateBody, Permit, Publicatio
 from shardrel.store.port import Store
 
 _NO_PAST = Past(moves=(), ended={})
-CandidateState = Literal["STAGED", "VERIFIED", "ADMITTED", "INVALID"]
+_NOTHING = Evidence(signers=frozenset())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +81,6 @@ def _staged(body: GateBody) -> dict[FenceKind, int]:
 
 
 def _candidate(store: Store, view: GateView, root: str) -> CandidateState:
-    state = view.body.candidates[root].state
-    if state != "STAGED":
-        return state
-    verdict = eligible(view.body, root, gather(store, root, view.policy), view.policy, ask_approvals=False)
-    return "VERIFIED" if isinstance(verdict, Eligible) else "STAGED"
+    staged = view.body.candidates[root].state == "STAGED"
+    evidence = gather(store, root, view.policy) if staged else _NOTHING
+    return state_of(view.body, root, evidence, view.policy) or "STAGED"

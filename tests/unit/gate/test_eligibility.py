@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from shardrel.errors import ErrorCode
+from shardrel.gate.eligibility import withheld
 from shardrel.records.gate import Candidate, Fence
 from shardrel.records.policy import Role
 from shardrel.records.report import Counts, LogRange
@@ -169,3 +170,46 @@ def test_a_revocation_is_lifted_only_by_a_later_full_report_and_a_fresh_approval
     assert lifted.candidates[ROOT] == Candidate(
         state="ADMITTED", sequence=lifted.sequence, reason=None, admitted=lifted.sequence
     )
+
+
+def against(body, *reports):  # type: ignore[no-untyped-def]
+    """Code of what is known against handing out the root."""
+    found = withheld(body, ROOT, evidence(*reports), POLICY)
+    return None if found is None else found.code
+
+
+def test_what_nobody_spoke_against_is_not_withheld() -> None:
+    before = known()
+    assert against(before) is None
+    assert against(advanced(before), seen(gates.a_report(before, ROOT))) is None
+
+
+def test_a_failed_report_withholds_a_root_until_enough_verifiers_pass_it_there() -> None:
+    before = known()
+    after = advanced(before)
+    passed, found = seen(gates.a_report(before, ROOT)), seen(delta(before, after, hits=1))
+    assert against(after, passed, found) == ErrorCode.PERMIT_HIT
+    assert against(after, passed, found, seen(delta(before, after))) is None
+    failed = seen(replace(gates.a_report(after, ROOT), verdict="FAILED", findings_total=1))
+    assert against(after, failed) == ErrorCode.GATE_NOT_VERIFIED
+    assert against(after, passed, failed) == ErrorCode.GATE_FENCES
+    assert against(after, failed, seen(gates.a_report(after, ROOT))) is None
+
+
+def test_what_nobody_of_the_verifiers_says_or_of_staged_entries_withholds_nothing() -> None:
+    before = known()
+    after = advanced(before)
+    assert against(after, seen(delta(before, after, hits=1), "publisher")) is None
+    assert against(before, seen(delta(before, after, hits=1))) is None
+
+
+def test_a_root_that_left_the_state_is_withheld_as_before() -> None:
+    before = known()
+    after = advanced(before)
+    gone = replace(after, candidates={})
+    assert against(gone, seen(delta(before, after, hits=1))) == ErrorCode.PERMIT_HIT
+
+
+def test_a_revoked_root_is_withheld_also_when_it_could_be_admitted_again() -> None:
+    body = accepted(known(), Revoke(root=ROOT, reason="a.reason", report=None), good(known())).body
+    assert against(body, seen(gates.a_report(body, ROOT))) == ErrorCode.GATE_INVALID_ROOT
