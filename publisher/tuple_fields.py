@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as at
 
 from shardrel.canonical.json import MAX_INTEGER
+from shardrel.canonical.validity import validate
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.membership.bounds import MAX_FIELD_BYTES, MAX_ID_BYTES
 
@@ -112,7 +113,7 @@ def _strings(array: Any, column: str, null_code: ErrorCode) -> Any:
 def _check_utf8(strings: Any, column: str) -> None:
     def valid(part: Any) -> bool:
         try:
-            part.validate(full=True)
+            validate(part)
         except pa.ArrowInvalid:
             return False
         return True

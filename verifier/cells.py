@@ -16,6 +16,7 @@ from shardrel.records import schema as rs
 from verifier.elements import fixed_bytes, fixed_width
 from verifier.layout import Positions, Spans, folded, spans, taken, undressed
 from verifier.pieces import Bytes, Fixed, Mask, Piece, Varying, constant, numbers, slices, weave
+from verifier.utf8 import is_ascii
 
 Place = rs.Field | rs.Slot
 
@@ -93,13 +94,9 @@ def _bytes_body(values: Any, valid: Mask | None, *, text: bool) -> list[Piece]:
     )
     data = plain.buffers()[2] or b""
     piece = slices(offsets, data, valid)
-    if text and not _ascii(data, int(offsets[0]), int(offsets[-1])):
+    if text and not is_ascii(data, int(offsets[0]), int(offsets[-1])):
         _check_utf8(piece.values)
     return [numbers(np.diff(offsets).astype(np.int64), valid), piece]
-
-
-def _ascii(data: Any, first: int, last: int) -> bool:
-    return first == last or int(np.frombuffer(data, np.uint8, last - first, first).max()) < 128
 
 
 def _check_utf8(values: Any) -> None:

@@ -19,6 +19,7 @@ from verifier.encryption import part_lock
 from verifier.leaves import plain
 from verifier.runs import digest_matrix, joined_context
 from verifier.structure import FlawError, Limits, open_file
+from verifier.utf8 import valid_text
 
 MAX_PART_BYTES = 64 * 1024 * 1024
 MAX_PART_RECORDS = 262_144
@@ -124,15 +125,6 @@ def _context_column(column: Any, code: ErrorCode) -> Any:
     if not valid_text(joined):
         raise FlawError(code, "a tuple field is not valid UTF-8")
     return joined
-
-
-def valid_text(values: Any) -> bool:
-    """Whether every string, or every entry of the dictionary, is valid UTF-8."""
-    try:
-        (values.dictionary if pa.types.is_dictionary(values.type) else values).validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def fetch(store: Store, descriptor: Any) -> bytes:

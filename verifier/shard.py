@@ -25,7 +25,7 @@ from verifier.fences import Selectors, text_hits, tuple_hits
 from verifier.leaves import plain
 from verifier.packed import packed_fields, unpacked
 from verifier.parameters import departures
-from verifier.parts import MAX_ID_BYTES, fetch, valid_text
+from verifier.parts import MAX_ID_BYTES, fetch
 from verifier.physical import fits, shard_schema
 from verifier.rows import content_digests
 from verifier.runs import Run, joined_context
@@ -33,6 +33,7 @@ from verifier.schema import content_type
 from verifier.sharding import strays
 from verifier.structure import FlawError, limits, open_file
 from verifier.tally import Spot
+from verifier.utf8 import valid_text
 
 MAX_FIELD_BYTES = 4096
 # What the four tuple columns of a record may take, lengths included.

@@ -13,6 +13,7 @@ import pyarrow.types as at
 
 from shardrel.canonical.parts import Fixed, Part, Varying, expand, integers, join
 from shardrel.canonical.plain import list_ranges, map_ranges, offsets_of, valid_mask
+from shardrel.canonical.validity import validate
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records.schema import (
     BinaryType,
@@ -191,7 +192,7 @@ def _tags(value: int, rows: int) -> Fixed:
 
 def _validate(array: Any, code: ErrorCode, path: str, what: str) -> None:
     try:
-        array.validate(full=True)
+        validate(array)
     except pa.ArrowInvalid:
         # Arrow's message may quote the value, so it is not chained.
         raise _refused(code, path, what) from None

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from shardrel.canonical.validity import validate
 from shardrel.digest import Digest
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.sources.names import check_names
@@ -88,7 +89,9 @@ class IpcSource:
     def _checked(self, batch: Any, first_row: int) -> Any:
         """Refuse offsets and indices that point outside their buffers, and text that is not UTF-8."""
         try:
-            batch.validate(full=True)
+            batch.validate()
+            for column in batch.columns:
+                validate(column)
         except pa.ArrowException as err:
             row = first_row + _first_bad_row(batch)
             code = ErrorCode.INPUT_UTF8 if "UTF8" in str(err) else ErrorCode.INPUT_CORRUPT
