@@ -4,6 +4,7 @@ The later one on the line wins, then the environment, then the default.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -172,5 +173,10 @@ def verb(function: Callable[..., Result]) -> Callable[..., None]:
     own = [_strict(one) for one in list(inspect.signature(function, eval_str=True).parameters.values())[1:]]
     _declare(command, own, environment=False)
     command.__name__ = function.__name__
-    command.__doc__ = inspect.cleandoc(function.__doc__ or "")
+    command.__doc__ = _flowing(inspect.cleandoc(function.__doc__ or ""))
     return command
+
+
+def _flowing(text: str) -> str:
+    """Each paragraph as one line, which a terminal breaks at its own width; what is indented stays as it is."""
+    return re.sub(r"(?<=\S)\n(?=\S)", " ", text)

@@ -94,3 +94,18 @@ def test_defaults(capsys: pytest.CaptureFixture[str]) -> None:
 def test_people_get_lines_and_no_json(capsys: pytest.CaptureFixture[str]) -> None:
     ask("show", "--store", "s")
     assert capsys.readouterr().out.split() == ["shown", "store", "s"]
+
+
+def test_a_paragraph_of_help_is_broken_by_the_terminal_alone() -> None:
+    def answer(settings: Settings) -> Result:
+        """First words.
+
+        A paragraph
+        of two lines:
+
+          what is indented
+          stays
+        """
+        return show(settings)
+
+    assert verb(answer).__doc__ == "First words.\n\nA paragraph of two lines:\n\n  what is indented\n  stays"
