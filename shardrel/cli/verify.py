@@ -14,10 +14,12 @@ from shardrel.cli.output import Result, Table, meter
 from shardrel.cli.recheck import recheck
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import call, role_keys, signers, the_gate
+from shardrel.cli.standing import Standing, standing
 from shardrel.errors import ErrorCode, InvalidInputError, ShardrelError
 
 if TYPE_CHECKING:
     from shardrel.gate.view import GateView
+    from shardrel.records.report import Report
     from shardrel.store.port import Store
     from verifier.verify import VerifyResult
 
@@ -53,7 +55,12 @@ def verify(
     ] = False,
     decrypt: Decrypt = None,
 ) -> Result:
-    """Verify a release from its digest alone, at the gate's fences of now, and sign what was seen."""
+    """Verify a release from its digest alone, at the gate's fences of now, and sign what was seen.
+
+    FAILED revokes the root, where the gate knows it and a governor's key is at hand: it is INVALID from then on, until it
+    passes again in full, is approved afresh and admitted. Only what a fence names (the fence refuses the root by itself)
+    and what a publisher has yet to sign revoke nothing. --fences-only, --staged and --in-use look at fences alone.
+    """
     from verifier.recheck import recheck_fences
     from verifier.verify import World, verify_release
 
@@ -69,7 +76,8 @@ def verify(
             return recheck(store, view, digest, in_use=in_use, staged=staged, world=world)
         check = recheck_fences if fences_only else verify_release
         done = check(store, digest, view, world=world)
-    return _shown(done, _revoked(settings, store, view, done))
+    revoked = _revoked(settings, store, view, done)
+    return _shown(done, revoked, standing(settings, store, digest))
 
 
 def _revoked(settings: Settings, store: "Store", view: "GateView", done: "VerifyResult") -> dict[str, Any] | None:
@@ -101,7 +109,7 @@ def _revoked(settings: Settings, store: "Store", view: "GateView", done: "Verify
     return {"state": gone.state, "closedPermits": list(gone.closed_permits)}
 
 
-def _shown(done: "VerifyResult", revoked: dict[str, Any] | None) -> Result:
+def _shown(done: "VerifyResult", revoked: dict[str, Any] | None, stands: Standing) -> Result:
     import msgspec
 
     report = done.report
@@ -124,19 +132,44 @@ def _shown(done: "VerifyResult", revoked: dict[str, Any] | None) -> Result:
             "tombstones": msgspec.to_builtins(report.tombstones),
             "benchmarks": msgspec.to_builtins(report.benchmarks),
             "revocation": revoked,
+            "state": stands.state,
         },
         headline=f"{report.verdict}: {report.shards} shards, {report.records:,} records"
         + ("" if done.summary_digest else "; nothing is new since that report, and nothing was signed"),
-        facts=[("root", report.root), ("report", done.report_digest), *wrong, *_said(revoked)],
+        facts=[
+            ("root", report.root),
+            ("report", done.report_digest),
+            *wrong,
+            ("the gate", stands.sentence),
+            *_unrevoked(revoked),
+            *_looked_at(report),
+        ],
         tables=[_table(findings)] if findings else [],
         status=0 if report.verdict == "PASSED" else 1,
     )
 
 
-def _said(revoked: dict[str, Any] | None) -> list[tuple[str, object]]:
-    if revoked is None:
+def _unrevoked(revoked: dict[str, Any] | None) -> list[tuple[str, object]]:
+    if revoked is None or revoked["state"]:
         return []
-    return [("the gate", f"the root is {revoked['state']}" if revoked["state"] else revoked["error"]["message"])]
+    return [("not revoked", revoked["error"]["message"])]
+
+
+def _looked_at(report: "Report") -> list[tuple[str, object]]:
+    """Where to go on from a hit: a report tells the range of entries, and no names."""
+    logs = (
+        ("tombstones", report.counts.tombstone_hits, report.tombstones),
+        ("benchmarks", report.counts.benchmark_hits, report.benchmarks),
+    )
+    return [
+        (
+            "looked at",
+            f"{name} {seen.first} to {seen.last}; shardrel affected --{name} FILE counts the members that "
+            "the entries of a file name",
+        )
+        for name, hits, seen in logs
+        if hits
+    ]
 
 
 def _table(findings: list[dict[str, Any]]) -> Table:

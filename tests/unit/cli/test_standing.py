@@ -1,0 +1,85 @@
+"""Behind its verdict, verify says how the root stands at the gate, and what comes next."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shardrel.cli.main import main
+from tests.support.command import Command, shardrel_in
+
+
+@pytest.fixture
+def shardrel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    made = shardrel_in(tmp_path, monkeypatch, capsys)
+    Path("texts.jsonl").write_text("".join(json.dumps({"id": f"t{n}", "text": "one"}) + "\n" for n in range(9)))
+    made("init")
+    return made
+
+
+@pytest.fixture
+def root(shardrel: Command) -> str:
+    snapshot = shardrel("snapshot", "texts.jsonl", "--id-column", "id")["snapshot"]
+    return str(shardrel("publish", snapshot, "--source", "texts.jsonl", "--shards", "2")["root"])
+
+
+def told(capsys: pytest.CaptureFixture[str], *line: str) -> tuple[int, str]:
+    """Status, and what the gate is told to say, in the words for people."""
+    capsys.readouterr()
+    status = main(list(line))
+    [said] = [one for one in capsys.readouterr().out.splitlines() if one.strip().startswith("the gate")]
+    return status, said
+
+
+def test_each_state_names_what_comes_next(shardrel: Command, capsys: pytest.CaptureFixture[str], root: str) -> None:
+    short = root[7:19]
+    assert shardrel("verify", root)["state"] == "VERIFIED"
+    assert f"shardrel approve {short}" in told(capsys, "verify", root)[1]
+    shardrel("approve", root)
+    _, said = told(capsys, "verify", root)
+    assert "approve" not in said
+    assert f"shardrel admit {short}" in said
+    shardrel("admit", root, "--alias", "prod")
+    assert shardrel("verify", root)["state"] == "ADMITTED"
+    assert "run:" not in told(capsys, "verify", root)[1]
+
+
+def test_a_pass_alone_does_not_lift_a_revocation_and_says_what_does(
+    shardrel: Command, capsys: pytest.CaptureFixture[str], root: str
+) -> None:
+    shardrel("verify", root)
+    shardrel("approve", root)
+    shardrel("revoke", root, "--reason", "bad-labels")
+    again = shardrel("verify", root)
+    assert (again["verdict"], again["state"]) == ("PASSED", "INVALID")
+    status, said = told(capsys, "verify", root)
+    assert status == 0
+    assert "INVALID (bad-labels)" in said
+    assert "shardrel approve" in said
+    assert "shardrel admit" in said
+
+
+def test_a_failed_verification_says_that_it_revoked(
+    shardrel: Command, capsys: pytest.CaptureFixture[str], root: str
+) -> None:
+    manifest = json.loads(next(Path(".shardrel/store/objects").rglob(root[7:])).read_bytes())
+    [shard] = Path(".shardrel/store/objects").rglob(manifest["shards"][0]["digest"][7:])
+    shard.chmod(0o644)
+    shard.write_bytes(shard.read_bytes()[:-1])
+    failed = shardrel("verify", root, status=1)
+    assert (failed["state"], failed["revocation"]["state"]) == ("INVALID", "INVALID")
+    assert "verification.failed" in told(capsys, "verify", root)[1]
+
+
+def test_a_hit_revokes_nothing_and_names_the_refusal(
+    shardrel: Command, capsys: pytest.CaptureFixture[str], root: str
+) -> None:
+    shardrel("verify", root)
+    shardrel("approve", root)
+    shardrel("admit", root, "--alias", "prod")
+    Path("gone.jsonl").write_text('{"sequence": 1, "sampleId": "t1"}\n')
+    shardrel("fence", "tombstones", "gone.jsonl")
+    assert shardrel("verify", root, "--fences-only", status=1)["state"] == "ADMITTED"
+    assert "release a snapshot without them" in told(capsys, "verify", root)[1]
+    assert main(["verify", root, "--fences-only"]) == 1
+    assert "tombstones 1 to 1; shardrel affected --tombstones FILE" in capsys.readouterr().out
