@@ -65,10 +65,16 @@ def train(group: Group, options: argparse.Namespace) -> None:
     cache = ShardCache(options.cache, store)
     signer = load(options.keys, options.key) if group.rank == 0 else None
     plan = TrainPlan(
-        columns=(options.text_column,), global_batch=options.global_batch, seed=options.seed, split=options.split
+        columns=(options.text_column,),
+        global_batch=options.global_batch,
+        seed=options.seed,
+        split=options.split or None,
     )
     pin = join(group, store, cache, dataset=options.dataset, run=options.run, plan=plan)
-    say(group, "joined", run=options.run, root=pin.root, worldSize=group.world_size, samples=pin.order.epoch_samples)
+    say(
+        group, "joined", run=options.run, root=pin.root, worldSize=group.world_size,
+        samples=pin.order.epoch_samples, split=pin.plan.split, splits=pin.splits,
+    )  # fmt: skip
     begin = resume(group, store, pin, parts, signer=signer)
     say(
         group, "resumed" if begin.generation is not None else "started", generation=begin.generation,
@@ -133,7 +139,7 @@ def read_options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--checkpoint-every", type=int, default=10)
     parser.add_argument("--global-batch", type=int, default=16, help="samples a step, over all ranks")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--split")
+    parser.add_argument("--split", default="train", help="an empty one reads all that the release has")
     parser.add_argument("--text-column", default="text")
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds to wait for other ranks")
     parser.add_argument("--stop-after", type=int, help="end after so many steps of this start")

@@ -35,7 +35,10 @@ class PinnedTrainer(transformers.Trainer):
         self.store = open_store(options.store, endpoint_url=options.endpoint_url)
         self.cache = ShardCache(options.cache, self.store)
         self.signer = load(options.keys, options.key) if group.rank == 0 else None
-        plan = TrainPlan(columns=(options.text_column,), global_batch=options.global_batch, seed=options.seed)
+        plan = TrainPlan(
+            columns=(options.text_column,), global_batch=options.global_batch, seed=options.seed,
+            split=options.split or None,
+        )  # fmt: skip
         self.pin = join(group, self.store, self.cache, dataset=options.dataset, run=options.run, plan=plan)
         self.parts = {"model": model, "optimizer": optimizer}
         self.begin = resume(group, self.store, self.pin, self.parts, signer=self.signer).cut

@@ -3,6 +3,9 @@
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.records.release import Release
 
+MENTIONED = 20
+"""So many names that there are instead of one that is not."""
+
 
 def duty(shards: int, rank: int, world_size: int) -> range:
     """Numbers of the shards that a rank verifies before step 0."""
@@ -18,7 +21,9 @@ def effective_split(release: Release, split: str | None) -> str | None:
     if split is None:
         return None
     if split not in release.totals.splits:
-        raise InvalidInputError(ErrorCode.INPUT_INVALID, "the release has no such split", split=split)
+        there = sorted(release.totals.splits)
+        message = f"the release has no split {split!r}; it has: {', '.join(there[:MENTIONED])}"
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, message, split=split, splits=there[:MENTIONED])
     return None if len(release.totals.splits) == 1 else split
 
 

@@ -22,7 +22,7 @@ from shardrel.records.run import RunRecord
 from shardrel.store.port import Store
 from shardrel.train.agreement import Disagreed, RankReport, VerifiedShard, agree
 from shardrel.train.hello import hello, judge_hellos
-from shardrel.train.inputs import AllShards, PinnedInput, entries_of, order_of, read_inputs, split_of
+from shardrel.train.inputs import AllShards, PinnedInput, entries_of, order_of, read_inputs, split_of, splits_of
 from shardrel.train.pin import PinnedRun, TrainPlan
 from shardrel.train.surroundings import environment_watch, told_root
 from shardrel.train.watch import TimedGroup, Watch, stopwatch
@@ -92,15 +92,11 @@ def join(
         sizes = _accept(agree(reports, record.run_id, record.root, _all_shards(mine.inputs), total)).sizes
         mixed = record.inputs is not None
         order = order_of(mine.inputs, sizes, mixed=mixed, seed=plan.seed, block_shards=plan.block_shards)
-    shards = mine.report.shards
+    shards, splits = mine.report.shards, splits_of(mine.inputs)
     watch.pinned(group.rank, len(shards), sum(shard.samples for shard in shards), elapsed())
-    return PinnedRun(
-        record=record,
-        inputs=mine.inputs,
-        plan=plan,
-        order=order,
-        watch=watch,
-    )
+    if group.rank == 0 and plan.split is None and len(splits) > 1:
+        watch.reads_all(splits)
+    return PinnedRun(record=record, inputs=mine.inputs, plan=plan, order=order, watch=watch)
 
 
 T = TypeVar("T")

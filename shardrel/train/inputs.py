@@ -90,6 +90,11 @@ def split_of(inputs: Sequence[PinnedInput], split: str | None) -> str | None:
     return None if all(effective_split(one.release, split) is None for one in inputs) else split
 
 
+def splits_of(inputs: Sequence[PinnedInput]) -> list[str]:
+    """Names of the splits that any input has."""
+    return sorted({name for one in inputs for name in one.release.totals.splits})
+
+
 def entries_of(inputs: Sequence[PinnedInput]) -> tuple[ShardEntry, ...]:
     """The shards of all inputs, counted through."""
     return tuple(

@@ -10,7 +10,7 @@ from shardrel.digest import Digest
 from shardrel.records.checkpoint import OrderParameters
 from shardrel.records.release import Release
 from shardrel.records.run import RunRecord
-from shardrel.train.inputs import PinnedInput, identity
+from shardrel.train.inputs import PinnedInput, identity, splits_of
 from shardrel.train.watch import Watch
 
 ClosedPolicy = Literal["stop", "renew", "go-on"]
@@ -30,7 +30,7 @@ class TrainPlan:
         global_batch: Samples a step, over all ranks; may change at a resume.
         seed: Of the sample order.
         block_shards: Shards shuffled into each other; bounds the decoded shards in memory.
-        split: Null for the whole release.
+        split: The split that is read. Null reads all that the release has, test and validation among them.
         on_closed: What a checkpoint does when a fence has closed the run's permit, see ``ClosedPolicy``.
     """
 
@@ -68,6 +68,11 @@ class PinnedRun:
     def release(self) -> Release:
         """The root manifest; the first one of a mix."""
         return self.inputs[0].release
+
+    @property
+    def splits(self) -> list[str]:
+        """Names of the splits that the releases have, whichever of them is read."""
+        return splits_of(self.inputs)
 
     @property
     def identity(self) -> Digest:

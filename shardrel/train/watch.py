@@ -1,6 +1,7 @@
 """What a rank shows of itself: ready or not, figures, events. Source: schemas/SPEC.md#watching."""
 
 import functools
+import logging
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,12 +11,15 @@ from typing import Protocol, TextIO, TypeVar
 from shardrel.checkpoint.group import Group
 from shardrel.clock import monotonic
 from shardrel.data.counts import Counted
+from shardrel.data.plan import MENTIONED
 from shardrel.errors import ErrorCode, ShardrelError
 from shardrel.records.release import Release
 from shardrel.watch.endpoint import endpoint, metrics, readiness
-from shardrel.watch.events import Events, Fact, about
+from shardrel.watch.events import Events, Fact, about, plain
 from shardrel.watch.exposition import exposition
 from shardrel.watch.figures import Figures
+
+_LOG = logging.getLogger("shardrel.train")
 
 Batch = TypeVar("Batch")
 
@@ -132,6 +136,13 @@ class Watch:
         figures.put("shardrel_ready", 1, root=root)
         self._ready, self._code = True, None
         self.events.say("pinned", root=root, verifiedShards=shards, seconds=round(seconds, 3))
+
+    def reads_all(self, splits: Sequence[str]) -> None:
+        """The plan names no split, and there are several: an event, and a line of Python's logging."""
+        names = [str(plain(name)) for name in splits[:MENTIONED]]
+        self.events.say("reads-all-splits", root=self._root, splits=names)
+        text = "run %s names no split and reads all %d of its release: %s; TrainPlan(split=...) reads one"
+        _LOG.warning(text, self._run, len(splits), ", ".join(names))
 
     def failed(self, err: ShardrelError) -> None:
         """This rank's part in the run has ended."""

@@ -11,7 +11,7 @@ from shardrel.data.order import SampleOrder
 from shardrel.store.local import LocalStore
 from shardrel.trust.keyring import save
 from tests.support.torchrun import ROOT, Job, torchrun
-from tests.support.training import TrainingWorld, training_world
+from tests.support.training import TrainingWorld, split_sizes, training_world
 
 pytestmark = [pytest.mark.distributed, pytest.mark.slow]
 
@@ -52,7 +52,7 @@ def test_a_trainer_consumes_the_runs_order_over_a_resume_at_another_world_size(
     assert [one["step"] for one in second.of("step")] == list(range(3, 9))
 
     lines: list[dict[str, Any]] = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
-    order = SampleOrder(sizes=tuple(shard.records for shard in world.release.shards), seed=0, block_shards=8)
+    order = SampleOrder(sizes=split_sizes(world, "train"), seed=0, block_shards=8)
     cut = ledger.genesis(world.root)
     consumed = {line["step"]: line for line in lines}
     for step in range(9):

@@ -15,7 +15,7 @@ from shardrel.store.layout import object_key
 from shardrel.store.local import LocalStore
 from shardrel.trust.keyring import save
 from tests.support.torchrun import ROOT, Job, torchrun
-from tests.support.training import TrainingWorld, training_world
+from tests.support.training import TrainingWorld, split_sizes, training_world
 
 pytestmark = pytest.mark.distributed
 
@@ -59,6 +59,8 @@ def test_a_killed_run_that_resumes_on_three_ranks_consumes_what_an_uninterrupted
     runs.start(world.store, world.dataset, "prod", world.call(), run_id="reference")
     reference = job(tmp_path, 0, "reference")
     assert reference.returncode == 0, reference.stderr
+    joined = reference.of("joined")[0]
+    assert (joined["split"], joined["splits"], joined["samples"]) == ("train", ["test", "train"], 32)
 
     killed = job(tmp_path, 2, "run-1", "--kill-rank-at", "7")
     assert killed.returncode != 0
@@ -73,7 +75,7 @@ def test_a_killed_run_that_resumes_on_three_ranks_consumes_what_an_uninterrupted
 
     assert consumed(tmp_path, "run-1") == consumed(tmp_path, "reference")
     assert sorted(consumed(tmp_path, "run-1")) == list(range(9))
-    order = SampleOrder(sizes=tuple(shard.records for shard in world.release.shards), seed=0, block_shards=8)
+    order = SampleOrder(sizes=split_sizes(world, "train"), seed=0, block_shards=8)
     expected = ledger.replay(ledger.genesis(world.root), order, BATCH, 9).ledger
     assert consumed(tmp_path, "run-1")[8]["ledger"] == expected
     losses = {one["step"]: one["loss"] for one in reference.of("step")}

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 
 from publisher.options import PublishOptions
 from shardrel.canonical import json
+from shardrel.data.shards import count_split
 from shardrel.gate import admit, runs
 from shardrel.gate.attestations import attach
 from shardrel.gate.call import Call
@@ -111,6 +112,12 @@ def another_release(world: TrainingWorld, folder: Path, alias: str, *, records: 
     attest_root(publishing, root)
     admit.admit(world.store, world.dataset, root, alias, world.call())
     return root
+
+
+def split_sizes(world: TrainingWorld, split: str) -> tuple[int, ...]:
+    """Samples of a split in each shard."""
+    store = world.store
+    return tuple(count_split(get_by_digest(store, one.digest), one, split) for one in world.release.shards)
 
 
 def attest_root(publishing: Publishing, root: str) -> None:

@@ -1,5 +1,6 @@
 """What a rank shows: ready only once its root is pinned and verified; figures by root; events without content."""
 
+import dataclasses
 import io
 import json
 import os
@@ -36,6 +37,7 @@ from shardrel.train.watch import Watch
 from shardrel.watch.events import Events
 from shardrel.watch.figures import JOB, METRICS, Figures
 from tests.support.rank_processes import free_port
+from tests.support.ranks import all_good
 from tests.support.training import TrainingWorld, training_world
 
 PLAN = TrainPlan(columns=("text",), global_batch=8)
@@ -49,6 +51,26 @@ def world(tmp_path: Path) -> TrainingWorld:
 def pinned(world: TrainingWorld, folder: Path, watch: Watch) -> PinnedRun:
     cache = ShardCache(folder / "cache", world.store)
     return join(SoloGroup(), world.store, cache, dataset=world.dataset, run=world.run, plan=PLAN, watch=watch)
+
+
+def test_a_run_that_names_no_split_of_several_says_so_once(
+    world: TrainingWorld, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    outs = [io.StringIO() for _ in range(3)]
+
+    def part(group: Group, split: str | None) -> list[str]:
+        cache = ShardCache(tmp_path / "cache", world.store)
+        plan, watch = dataclasses.replace(PLAN, split=split), Watch(outs[group.rank])
+        return join(group, world.store, cache, dataset=world.dataset, run=world.run, plan=plan, watch=watch).splits
+
+    assert all_good(run_ranks(3, lambda group: part(group, None))) == [["test", "train"]] * 3
+    assert all_good(run_ranks(3, lambda group: part(group, "train"))) == [["test", "train"]] * 3
+    said = [json.loads(line) for out in outs for line in out.getvalue().splitlines()]
+    assert [(one["rank"], one["splits"]) for one in said if one["event"] == "reads-all-splits"] == [
+        (0, ["test", "train"])
+    ]
+    [warned] = [record for record in caplog.records if record.name == "shardrel.train"]
+    assert "test, train" in warned.getMessage()
 
 
 def get(port: int, path: str) -> tuple[int, str]:
@@ -149,7 +171,7 @@ def test_events_are_json_lines_of_digests_and_codes(world: TrainingWorld, tmp_pa
     watch = Watch(out)
     pin = pinned(world, tmp_path, watch)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [line["event"] for line in lines] == ["joining", "pinned"]
+    assert [line["event"] for line in lines] == ["joining", "pinned", "reads-all-splits"]
     assert (lines[1]["root"], lines[1]["run"], lines[1]["rank"]) == (pin.root, world.run, 0)
 
 
