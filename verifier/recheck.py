@@ -111,7 +111,9 @@ def last_passed(store: Store, root: str, gate: GateView, logs: Logs, signer: str
         reached |= more
     if not reached:
         raise RefusedError(
-            ErrorCode.GATE_NOT_VERIFIED, "no full report of this root passed; verify it in full", root=root
+            ErrorCode.GATE_NOT_VERIFIED,
+            f"no full report of this root passed; run: shardrel verify {root}",
+            root=root,
         )
     furthest = max(reached, key=lambda at: (sum(at), at))
     return Last(furthest, reached[furthest])

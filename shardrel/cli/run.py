@@ -127,5 +127,5 @@ def _next(run: "RunView", refusal: "Refuse | None") -> list[str]:
         return [f"Its root passed at the fences of now; run: shardrel run renew {run.run_id}"]
     if refusal.code == "permit.recheck-needed":
         # Of a mix, the root that is behind; and whether a full verification is needed.
-        return [f"It gets no new permit yet: {refusal.message.replace('ROOT', str(refusal.context['root']))}"]
+        return [f"It gets no new permit yet: {refusal.message}"]
     return [f"It gets no new permit: {refusal.message} ({refusal.code.value}); run: shardrel run cancel {run.run_id}"]

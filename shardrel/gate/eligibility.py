@@ -206,12 +206,12 @@ def _unpassed(
     if not is_met(policy.roles.verifier, frozenset().union(*full)):
         return refuse(
             ErrorCode.GATE_NOT_VERIFIED,
-            "too few trusted verifiers say that this root passed; run: shardrel verify ROOT",
+            f"too few trusted verifiers say that this root passed; run: shardrel verify {_first(root)}",
             root=root,
         )
     return refuse(
         ErrorCode.GATE_FENCES,
-        "the root passed, but not at the gate's fences of now; run: shardrel verify ROOT --fences-only",
+        f"the root passed, but not at the gate's fences of now; run: shardrel verify {_first(root)} --fences-only",
         root=root,
         tombstoneWatermark=body.tombstones.watermark,
         benchmarkFence=body.benchmarks.watermark,
@@ -253,9 +253,14 @@ def _approvals(
     if len(heard) < role.threshold:
         return refuse(
             ErrorCode.GATE_NOT_APPROVED,
-            "too few distinct approver keys said yes to this root; run: shardrel approve ROOT",
+            f"too few distinct approver keys said yes to this root; run: shardrel approve {_first(root)}",
             root=root,
             approvals=len(heard),
             threshold=role.threshold,
         )
     return tuple(used)
+
+
+def _first(root: str) -> str:
+    """As much of the digest of a root that the gate knows as every verb takes for it."""
+    return root.removeprefix("sha256:")[:12]

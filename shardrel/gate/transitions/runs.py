@@ -139,7 +139,7 @@ def _closed(request: AdmitCheckpoint, run: Run) -> Refuse:
         return refuse(ErrorCode.PERMIT_CLOSED, "the run has another permit by now", run=request.run)
     return refuse(
         ErrorCode.PERMIT_CLOSED,
-        f"the run's permit was closed by {run.closed.by}; run: shardrel run renew RUN",
+        f"the run's permit was closed by {run.closed.by}; run: shardrel run renew {request.run}",
         run=request.run,
         by=run.closed.by,
         watermark=run.closed.watermark,

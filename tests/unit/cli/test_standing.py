@@ -83,3 +83,29 @@ def test_a_hit_revokes_nothing_and_names_the_refusal(
     assert "release a snapshot without them" in told(capsys, "verify", root)[1]
     assert main(["verify", root, "--fences-only"]) == 1
     assert "tombstones 1 to 1; shardrel affected --tombstones FILE" in capsys.readouterr().out
+
+
+def advice(shardrel: Command, *line: str) -> list[str]:
+    """The command line that a refusal says to run."""
+    message = shardrel(*line, status=1)["error"]["message"]
+    return str(message.partition("; run: shardrel ")[2]).split()
+
+
+def test_a_refusal_names_the_very_command_that_helps(shardrel: Command, root: str) -> None:
+    admit = ("admit", root, "--alias", "prod")
+    for verb in ("verify", "approve"):
+        line = advice(shardrel, *admit)
+        assert line == [verb, root[7:19]]
+        shardrel(*line)
+    shardrel(*admit)
+    shardrel("run", "start", "--alias", "prod", "--run-id", "job")
+    Path("gone.jsonl").write_text('{"sequence": 1, "sampleId": "somebody else"}\n')
+    shardrel("fence", "tombstones", "gone.jsonl")
+    line = advice(shardrel, "run", "renew", "job")
+    assert line == ["verify", root[7:19], "--fences-only"]
+    shardrel(*line)
+    assert shardrel("run", "renew", "job")["state"] == "open"
+
+
+def test_a_delta_without_a_full_report_names_the_full_one(shardrel: Command, root: str) -> None:
+    assert advice(shardrel, "verify", root, "--fences-only") == ["verify", root]
