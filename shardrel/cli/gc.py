@@ -9,11 +9,18 @@ from shardrel.cli.arguments import OperationId
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import call_as, the_gate
+from shardrel.cli.words import beginning, listed
 
 if TYPE_CHECKING:
     from shardrel.gate.gc import Collected
+    from shardrel.gate.weighing import Kind
 
 _SHOWN = 20
+_KINDS = {
+    "parquet": "shards and other tables",
+    "record": "records",
+    "bytes": "others, such as pieces of checkpoints",
+}
 
 
 def gc(
@@ -40,18 +47,21 @@ def gc(
 ) -> Result:
     """Delete what no alias, rollback window, run, checkpoint or unfinished publication pins."""
     from shardrel.gate.gc import collect, preview
+    from shardrel.gate.weighing import weigh
 
     given = frozenset(abandon or ())
     if dry_run:
-        seen = preview(the_store(settings), settings.dataset, generations=keep_generations, abandon=given)
-        return _shown(seen, dry_run=True)
+        store = the_store(settings)
+        seen = preview(store, settings.dataset, generations=keep_generations, abandon=given)
+        return _shown(seen, weigh(store, seen.objects))
     store = the_store_to_write(settings)
     caller = call_as(settings, the_gate(settings, store), "governor", operation_id=operation_id)
     done = collect(store, settings.dataset, caller, generations=keep_generations, abandon=given)
-    return _shown(done, dry_run=False)
+    return _shown(done, None)
 
 
-def _shown(done: "Collected", *, dry_run: bool) -> Result:
+def _shown(done: "Collected", weighed: "list[Kind] | None") -> Result:
+    """The answer; of a dry run with what was weighed."""
     import msgspec
 
     from shardrel.store.layout import object_key
@@ -60,26 +70,58 @@ def _shown(done: "Collected", *, dry_run: bool) -> Result:
     deleted = [{"key": object_key(one.digest), "digest": one.digest, "version": one.version} for one in done.objects]
     return Result(
         data={
-            "dryRun": dry_run,
+            "dryRun": weighed is not None,
             "deleted": deleted,
             "locked": msgspec.to_builtins(done.locked),
             "kept": kept,
             "retired": list(done.retired),
             "abandoned": [*done.kept.publications, *done.kept.runs],
             "waiting": list(done.waiting),
+            "held": list(done.held),
+            "notes": _notes(done),
+            "kinds": None
+            if weighed is None
+            else [{"kind": one.name, "objects": one.objects, "bytes": one.bytes} for one in weighed],
             "boundary": done.boundary,
             "resumed": done.resumed,
         },
-        headline=f"{len(deleted)} objects {'would be' if dry_run else 'are'} deleted"
+        headline=f"{len(deleted):,} objects {'are' if weighed is None else 'would be'} deleted"
         + (", which an interrupted gc had begun" if done.resumed else ""),
+        sentences=_notes(done),
         facts=[
             ("kept", len(kept)),
             ("locked by the store", len(done.locked)),
             ("waiting for", ", ".join(done.waiting[:4]) or "nothing"),
             ("boundary", done.boundary),
         ],
-        tables=_tables(kept),
+        tables=[*_gone(done, weighed), *_tables(kept, done.held)],
     )
+
+
+def _gone(done: "Collected", weighed: "list[Kind] | None") -> list[Table]:
+    """What leaves, of a dry run also how much it is."""
+    rows = [(_KINDS[one.name], f"{one.objects:,}", f"{one.bytes:,}") for one in weighed or ()]
+    title = "Roots that left" if weighed is None else "Roots that would leave"
+    tables = [
+        Table(title="Would be deleted", columns=["what", "objects", "bytes"], rows=rows),
+        beginning(Table(title=title, columns=["root"], rows=[(root,) for root in done.retired])),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def _notes(done: "Collected") -> list[str]:
+    """What is waited for, and what a person can do about it."""
+    named = [one.partition(":") for one in done.waiting]
+    datasets = [name for kind, _, name in named if kind == "dataset"]
+    if datasets:
+        return [
+            f"Nothing is deleted, now or later: the store also has the gate of {listed(datasets)}, which may name the"
+            " same objects. What has to be deleted needs a store (a folder or bucket prefix) of its own for each"
+            " dataset: init, snapshot and publish there, and take this store away when nothing uses it."
+        ]
+    ends = [f"publication {name} (or gc --abandon {name})" for kind, _, name in named if kind == "publication"]
+    ends += [f"run {name} or its next checkpoint (run finish, run cancel)" for kind, _, name in named if kind == "run"]
+    return [f"Some objects stay until the end of {listed(ends)}; then run gc again."] if ends else []
 
 
 def _kept(done: "Collected") -> list[dict[str, Any]]:
@@ -101,6 +143,10 @@ def _kept(done: "Collected") -> list[dict[str, Any]]:
     return rows
 
 
-def _tables(kept: list[dict[str, Any]]) -> list[Table]:
+def _tables(kept: list[dict[str, Any]], held: "tuple[str, ...]") -> list[Table]:
     rows = [(one["kind"], one["id"], ", ".join(one["pinnedBy"][:4])) for one in kept[:_SHOWN]]
-    return [Table(title="Kept", columns=["what", "", "pinned by"], rows=rows)] if rows else []
+    tables = [
+        Table(title="Kept", columns=["what", "", "pinned by"], rows=rows),
+        beginning(Table(title="Pinned by nothing, and waiting", columns=["root"], rows=[(root,) for root in held])),
+    ]
+    return [table for table in tables if table.rows]

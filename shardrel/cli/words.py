@@ -22,6 +22,12 @@ def beginning(table: Table) -> Table:
     return Table(title=title, columns=table.columns, rows=table.rows[:_SCREEN])
 
 
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def short(digest: str | None) -> str:
     """The first digits of a digest or permit."""
     return "" if digest is None else digest.removeprefix("sha256:")[:12]

@@ -40,6 +40,7 @@ class Collected:
         retired: Roots that leave the gate's state; of those that nothing pins, one stays while its objects wait.
         snapshots: Declared and not published; the next collection takes those that still are not.
         waiting: What holds back objects that nothing leads to.
+        held: Roots that nothing pins, and whose objects stay while something is waited for.
         boundary: Sequence of the transition that condemned last; 0 before the first.
         resumed: It finished what an earlier call began.
     """
@@ -50,6 +51,7 @@ class Collected:
     retired: tuple[str, ...]
     snapshots: tuple[str, ...]
     waiting: tuple[str, ...]
+    held: tuple[str, ...]
     boundary: int
     resumed: bool
 
@@ -287,6 +289,7 @@ def _collected(view: GateView, kept: Kept, found: Found, done: Deleted, *, resum
         retired=found.roots,
         snapshots=found.snapshots,
         waiting=found.waiting,
+        held=found.held,
         boundary=view.body.retention.boundary,
         resumed=resumed,
     )

@@ -7,7 +7,7 @@ one parser. Everything is read before anything is condemned, and what cannot be 
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -84,13 +84,15 @@ class Survey:
         listed = self._objects()
         others = sorted({name for key in self.store.list("gates/") if (name := gate_dataset(key))} - {self.dataset})
         if others:
-            return Found(waiting=tuple(f"dataset:{name}" for name in others))
+            held = tuple(root for root in kept.retired if root in listed)
+            return Found(waiting=tuple(f"dataset:{name}" for name in others), held=held)
         live = self._live(view, kept)
         gone = self._retired(kept.retired)
         before = self._before(view)
         self._look_at([digest for digest in listed - live.keys() if digest not in before and digest not in gone])
         loose = [self._loose(digest, before, gone) for digest in sorted(listed - live.keys())]
-        return sort_out(view.body, kept, [one for one in loose if one is not None], self._fresh(loose))
+        found = sort_out(view.body, kept, [one for one in loose if one is not None], self._fresh(loose))
+        return replace(found, held=tuple(root for root in kept.retired if root in listed and root not in found.roots))
 
     def _live(self, view: GateView, kept: Kept) -> Named:
         """What is retained, with everything that it leads to; and what somebody has begun, as far as it can be read."""

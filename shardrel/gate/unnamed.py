@@ -20,12 +20,14 @@ class Found:
         unnamed: At most as many that nothing leads to either, and that stay for now.
         waiting: What they stay for: publications and runs that were open when they were first seen so, and other
             datasets of the store.
+        held: Roots that nothing pins, and that stay in the store for as long.
     """
 
     objects: tuple[Condemned, ...] = ()
     roots: tuple[str, ...] = ()
     unnamed: tuple[Unnamed, ...] = ()
     waiting: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
 
     @property
     def snapshots(self) -> tuple[str, ...]:

@@ -1,17 +1,21 @@
 """A gate as it was read: state, token and policy, with the head's signature checked."""
 
 from dataclasses import dataclass
+from itertools import islice
 
 from shardrel.canonical import json
 from shardrel.digest import digest_of
-from shardrel.errors import ErrorCode, NotFoundError
+from shardrel.errors import ErrorCode, NotFoundError, ShardrelError
 from shardrel.gate.head import broken, check_head, read_transition
 from shardrel.records.gate import GateBody, GateState
 from shardrel.records.policy import Policy
 from shardrel.records.transition import SetPolicy, Transition
-from shardrel.store.layout import gate_key
+from shardrel.store.layout import gate_dataset, gate_key
 from shardrel.store.objects import get_record
 from shardrel.store.port import Store, Token
+
+_LISTED = 10_000
+_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +47,29 @@ def read_gate(store: Store, dataset: str) -> GateView:
     """
     view = find_gate(store, dataset)
     if view is None:
-        raise NotFoundError(ErrorCode.GATE_ABSENT, "the dataset has no gate; run: shardrel init", dataset=dataset)
+        raise _absent(store, dataset)
     return view
+
+
+def datasets_of(store: Store) -> list[str]:
+    """Datasets that have a gate in the store, by a listing: for words to people alone, and of a first part of it."""
+    keys = islice(store.list("gates/"), _LISTED)
+    return sorted({name for key in keys if (name := gate_dataset(key))})
+
+
+def _absent(store: Store, dataset: str) -> NotFoundError:
+    """Whoever looks in the wrong store, or for a misspelt dataset, should not make another gate for it."""
+    try:
+        others = datasets_of(store)
+    except ShardrelError:
+        others = []
+    message = f"there is no gate in {store.url}; name another store with --store, or make a gate: shardrel init"
+    if others:
+        named = ", ".join(others[:_NAMED]) + (" and others" if len(others) > _NAMED else "")
+        message = (
+            f"{store.url} has no gate of {dataset}, but of {named}; name one with --dataset, or make one: shardrel init"
+        )
+    return NotFoundError(ErrorCode.GATE_ABSENT, message, dataset=dataset, store=store.url, datasets=others)
 
 
 def find_gate(store: Store, dataset: str, *, before: GateView | None = None) -> GateView | None:
