@@ -138,11 +138,12 @@ class Watch:
         self.events.say("pinned", root=root, verifiedShards=shards, seconds=round(seconds, 3))
 
     def reads_all(self, splits: Sequence[str]) -> None:
-        """The plan names no split, and there are several: an event, and a line of Python's logging."""
+        """The plan names no split, and there are several: an event, or where none is written a line of Python's logging."""
         names = [str(plain(name)) for name in splits[:MENTIONED]]
         self.events.say("reads-all-splits", root=self._root, splits=names)
-        text = "run %s names no split and reads all %d of its release: %s; TrainPlan(split=...) reads one"
-        _LOG.warning(text, self._run, len(splits), ", ".join(names))
+        if not self.events.written:
+            text = "run %s names no split and reads all %d of its release: %s; TrainPlan(split=...) reads one"
+            _LOG.warning(text, self._run, len(splits), ", ".join(names))
 
     def failed(self, err: ShardrelError) -> None:
         """This rank's part in the run has ended."""

@@ -25,6 +25,11 @@ class Events:
         self._out = out
         self._always = always
 
+    @property
+    def written(self) -> bool:
+        """Whether there is an output."""
+        return self._out is not None
+
     def say(self, event: str, **facts: Fact) -> None:
         """Write an event; to nowhere where there is no output."""
         if self._out is None:

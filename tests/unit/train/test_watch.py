@@ -41,6 +41,7 @@ from tests.support.ranks import all_good
 from tests.support.training import TrainingWorld, training_world
 
 PLAN = TrainPlan(columns=("text",), global_batch=8)
+SAID = ["joining", "pinned", "reads-all-splits"]
 
 
 @pytest.fixture
@@ -58,13 +59,13 @@ def test_a_run_that_names_no_split_of_several_says_so_once(
 ) -> None:
     outs = [io.StringIO() for _ in range(3)]
 
-    def part(group: Group, split: str | None) -> list[str]:
+    def part(group: Group, split: str | None, *, written: bool) -> list[str]:
         cache = ShardCache(tmp_path / "cache", world.store)
-        plan, watch = dataclasses.replace(PLAN, split=split), Watch(outs[group.rank])
+        plan, watch = dataclasses.replace(PLAN, split=split), Watch(outs[group.rank] if written else None)
         return join(group, world.store, cache, dataset=world.dataset, run=world.run, plan=plan, watch=watch).splits
 
-    assert all_good(run_ranks(3, lambda group: part(group, None))) == [["test", "train"]] * 3
-    assert all_good(run_ranks(3, lambda group: part(group, "train"))) == [["test", "train"]] * 3
+    for split, written in ((None, True), (None, False), ("train", True), ("train", False)):
+        assert all_good(run_ranks(3, lambda group: part(group, split, written=written))) == [["test", "train"]] * 3  # noqa: B023
     said = [json.loads(line) for out in outs for line in out.getvalue().splitlines()]
     assert [(one["rank"], one["splits"]) for one in said if one["event"] == "reads-all-splits"] == [
         (0, ["test", "train"])
@@ -171,7 +172,7 @@ def test_events_are_json_lines_of_digests_and_codes(world: TrainingWorld, tmp_pa
     watch = Watch(out)
     pin = pinned(world, tmp_path, watch)
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [line["event"] for line in lines] == ["joining", "pinned", "reads-all-splits"]
+    assert [line["event"] for line in lines] == SAID
     assert (lines[1]["root"], lines[1]["run"], lines[1]["rank"]) == (pin.root, world.run, 0)
 
 
@@ -223,7 +224,7 @@ def test_a_scheduler_asks_for_the_endpoint_the_events_and_the_root(
         assert get(base, "/readyz")[0] == 503
         join(group, world.store, cache, dataset=world.dataset, run=world.run, plan=PLAN)
         assert get(base, "/readyz")[0] == 200
-        assert [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()] == ["joining", "pinned"]
+        assert [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()] == SAID
         monkeypatch.setenv(ROOT, "sha256:" + "0" * 64)
         with pytest.raises(RunFailedError) as other:
             join(group, world.store, cache, dataset=world.dataset, run=world.run, plan=PLAN)
