@@ -15,7 +15,9 @@ MixedAliases = Annotated[
     ),
 ]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
-Sources = Annotated[list[str], typer.Argument(metavar="SOURCE", help="Files, folders or globs.")]
+Sources = Annotated[
+    list[str], typer.Argument(metavar="SOURCE", help="Files, folders (but names with . or _ first) or globs.")
+]
 Workers = Annotated[int, typer.Option(min=1, max=256, help="Threads.")]
 Engine = Annotated[
     Literal["local"], typer.Option("--engine", help="Where the work is spread: the threads of this machine.")

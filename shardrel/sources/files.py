@@ -1,7 +1,8 @@
 """Which files a SOURCE stands for: a file, a folder or a glob. Source: schemas/SPEC.md#sources.
 
 Nothing is dropped silently: a file in a folder whose format nobody knows is an error that names
-it. Only names that begin with a dot stay out, as they do for a shell.
+it. Only names that begin with a dot, or with an underscore as Spark, Hive and Arrow give them to what is
+no data (``_SUCCESS``), stay out of a folder; a glob means what it means to a shell.
 """
 
 import fnmatch
@@ -62,6 +63,7 @@ def list_files(sources: Sequence[str]) -> list[SourcePath]:
             raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, f"there is no file in {source!r}", path=source)
         for member in members:
             _admit(member, seen)
+            _check_format(member, source, members)
         found += members
     return found
 
@@ -72,21 +74,21 @@ def _expand(source: str) -> Iterator[SourcePath]:
         # What a script has for a variable that is not set is not the current folder.
         return
     if path.is_dir():
-        yield from (SourcePath(file, file.relative_to(path).as_posix()) for file in _walk(path))
+        yield from (SourcePath(file, file.relative_to(path).as_posix()) for file in _walk(path, hidden=(".", "_")))
     elif path.exists() or not _WILD & set(source):
         yield SourcePath(path, path.name)
     else:
         yield from _glob(source)
 
 
-def _walk(folder: Path) -> Iterator[Path]:
+def _walk(folder: Path, hidden: tuple[str, ...]) -> Iterator[Path]:
     for entry in _entries(folder):
-        if entry.name.startswith("."):
+        if entry.name.startswith(hidden):
             continue
         if not entry.is_dir():
             yield Path(entry.path)
         else:
-            yield from _walk(_no_link(entry))
+            yield from _walk(_no_link(entry), hidden)
 
 
 def _no_link(entry: "os.DirEntry[str]") -> Path:
@@ -124,7 +126,7 @@ def _matches(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
     """Files below a folder that a pattern means; the library's own passes over a folder that it cannot list."""
     part, *rest = parts
     if part == "**":
-        yield from _matches(folder, rest) if rest else (path for path in _walk(folder))
+        yield from _matches(folder, rest) if rest else _walk(folder, (".",))
         if rest:
             for entry in _entries(folder):
                 if entry.is_dir() and not entry.name.startswith("."):
@@ -144,6 +146,17 @@ def _below(path: Path, rest: Sequence[str], *, is_folder: bool) -> Iterator[Path
         yield path
 
 
+def _check_format(member: SourcePath, source: str, beside: Sequence[SourcePath]) -> None:
+    if suffix_of(member.path) is not None:
+        return
+    message = f"{member.path} has none of the suffixes {', '.join(SUFFIXES)}"
+    if len(beside) > 1:
+        known = next((suffix for one in beside if (suffix := suffix_of(one.path))), SUFFIXES[0])
+        base = str(member.path)[: -len(member.relative)] or "./"
+        message += f"; a glob picks files, such as '{base}**/*{known}'"
+    raise InvalidInputError(ErrorCode.INPUT_UNKNOWN_FORMAT, message, path=str(member.path), source=source)
+
+
 def _admit(member: SourcePath, seen: set[str]) -> None:
     """One file may stand for one source only, and must be one that can be read."""
     name = member.relative.encode("utf-8", "replace").decode()
@@ -156,12 +169,6 @@ def _admit(member: SourcePath, seen: set[str]) -> None:
         raise _unreadable(str(member.path), err) from err
     if not stat.S_ISREG(mode):
         raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{member.path} is not a regular file", path=str(member.path))
-    if suffix_of(member.path) is None:
-        raise InvalidInputError(
-            ErrorCode.INPUT_UNKNOWN_FORMAT,
-            f"{member.path} has none of the suffixes {', '.join(SUFFIXES)}",
-            path=str(member.path),
-        )
     real = os.path.realpath(member.path)
     if real in seen:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{member.path} is named twice", path=str(member.path))

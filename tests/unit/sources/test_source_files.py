@@ -1,5 +1,6 @@
 import glob
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,31 @@ def test_names_that_begin_with_a_dot_are_no_part_of_a_folder(tmp_path: Path) -> 
     touch(tmp_path, "x.parquet", ".hidden.parquet", ".git/y.parquet")
 
     assert relatives(tmp_path) == ["x.parquet"]
+
+
+def test_names_that_begin_with_an_underscore_are_no_part_of_a_folder(tmp_path: Path) -> None:
+    touch(tmp_path, "x.parquet", "_SUCCESS", "_metadata", "_temporary/0/y.parquet", "k=1/_committed_7", "k=1/z.parquet")
+
+    assert relatives(tmp_path) == ["k=1/z.parquet", "x.parquet"]
+
+
+def test_what_is_named_itself_or_by_a_glob_may_begin_with_an_underscore(tmp_path: Path) -> None:
+    touch(tmp_path, "_own.parquet", "_in/x.parquet")
+
+    assert relatives(tmp_path / "_own.parquet") == ["_own.parquet"]
+    assert relatives(tmp_path / "_in") == ["x.parquet"]
+    assert relatives(f"{tmp_path}/*.parquet") == ["_own.parquet"]
+    assert relatives(f"{tmp_path}/**/*.parquet") == ["_in/x.parquet", "_own.parquet"]
+
+
+def test_beside_a_file_of_an_unknown_format_a_glob_is_named_that_picks_the_others(tmp_path: Path) -> None:
+    touch(tmp_path, "README.md", "sub/x.jsonl")
+
+    with pytest.raises(InvalidInputError) as refusal:
+        relatives(tmp_path)
+    assert refusal.value.code == ErrorCode.INPUT_UNKNOWN_FORMAT
+    [glob] = re.findall(r"such as '(.+)'", refusal.value.message)
+    assert relatives(glob) == ["sub/x.jsonl"]
 
 
 def test_a_file_of_an_unknown_format_is_refused_by_name(tmp_path: Path) -> None:
