@@ -9,9 +9,10 @@ from shardrel.cli.access import the_store
 from shardrel.cli.decryption import Decrypt, unlocked
 from shardrel.cli.files import write_file
 from shardrel.cli.output import Result
-from shardrel.cli.roots import root_and_gate
+from shardrel.cli.roots import let_go, root_and_gate
 from shardrel.cli.settings import Settings
 from shardrel.digest import Domain, domain_hash
+from shardrel.errors import NotFoundError
 
 if TYPE_CHECKING:
     from shardrel.records.proof import Proof
@@ -35,8 +36,11 @@ def prove(
     from shardrel.proofs.prove import proof_bytes, prove
 
     store = the_store(settings)
-    digest, _ = root_and_gate(settings, store, root)
-    proof = prove(store, digest, sample_id, stored_reading(store, unlocked(decrypt)))
+    digest, view = root_and_gate(settings, store, root)
+    try:
+        proof = prove(store, digest, sample_id, stored_reading(store, unlocked(decrypt)))
+    except NotFoundError as err:
+        raise (None if view is None else let_go(store, view, digest)) or err from err
     path = out or Path(_file_name(digest, sample_id))
     data = proof_bytes(proof)
     write_file(path, data)

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shardrel.cli.access import the_root, the_store
+from shardrel.cli.access import the_store
 from shardrel.cli.arguments import Root
 from shardrel.cli.changes import in_short
 from shardrel.cli.files import write_file
 from shardrel.cli.output import Result, Table
 from shardrel.cli.page import page
+from shardrel.cli.roots import known_root
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import the_gate
 from shardrel.cli.words import history_table, life_data, lives_table, short
@@ -38,7 +39,7 @@ def report(
 
     store = the_store(settings)
     view = the_gate(settings, store)
-    digest = the_root(root, list(view.body.candidates))
+    digest = known_root(store, view, root)
     about = about_root(store, view, digest)
     release = json.decode(get_by_digest(store, digest), Release)
     schema = get_record(store, release.objects.record_schema, RecordSchema)

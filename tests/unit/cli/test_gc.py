@@ -77,3 +77,16 @@ def test_an_absent_gate_names_the_store_and_the_datasets_that_are_there(shardrel
     error = shardrel("status", status=1)["error"]
     assert error["context"]["datasets"] == ["corpus"]
     assert "but of corpus" in error["message"]
+
+
+def test_a_root_that_was_let_go_of_is_told_as_such(shardrel: Command) -> None:
+    shardrel("init")
+    old, _ = admitted(shardrel, 6), admitted(shardrel, 7)
+    shardrel("prove", "s1", "--root", old, "--out", "before.json")
+    sequence = shardrel("gc", "--keep-generations", "0")["boundary"]
+    for named in (old, old[7:19]):
+        error = shardrel("prove", "s1", "--root", named, status=1)["error"]
+        assert (error["code"], error["context"]) == ("gate.unknown-root", {"root": old, "sequence": sequence})
+    assert shardrel("report", old[7:19], status=1)["error"]["context"]["sequence"] == sequence
+    assert shardrel("prove", "s1", "--root", "0" * 12, status=1)["error"]["context"] == {"root": "0" * 12}
+    assert shardrel("check-proof", "before.json", "--root", old)["valid"] is True
