@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from publisher.tuple_fields import check_field_type, check_token_type
 from shardrel.canonical.schema import record_schema
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.errors import ErrorCode, InvalidInputError, no_such_column
 from shardrel.membership.columns import RESERVED_PREFIX
 from shardrel.records.schema import Field, RecordSchema, StringType
 from shardrel.records.snapshot import Columns
@@ -80,12 +80,12 @@ def _check_payload_columns(schema: Any, payload: RecordSchema, mapping: Mapping)
 def _payload_field(fields: dict[str, Field], name: str) -> Field:
     field = fields.get(name)
     if field is None:
-        raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_COLUMN, f"the payload has no column {name!r}", column=name)
+        raise no_such_column("the payload", name, list(fields))
     return field
 
 
 def _column(schema: Any, name: str) -> Any:
     index = schema.get_field_index(name)
     if index < 0:
-        raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_COLUMN, f"there is no column {name!r}", column=name)
+        raise no_such_column("the source", name, schema.names)
     return schema.field(index)

@@ -20,7 +20,7 @@ and may change. A message or a context never holds sample content or key materia
 
 import errno
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
@@ -327,3 +327,21 @@ def unwritable(path: Path, err: OSError) -> ShardrelError:
     if err.errno in _FULL:
         return UnavailableError(ErrorCode.STORE_UNAVAILABLE, message, path=str(path))
     return InvalidInputError(ErrorCode.INPUT_INVALID, message, path=str(path))
+
+
+_SHOWN_COLUMNS = 30
+
+
+def no_such_column(place: str, name: str, there: Sequence[str]) -> InvalidInputError:
+    """A column that was asked for and is not there, beside those that are.
+
+    Args:
+        place: What lacks it, as the subject of a sentence.
+        name: What was asked for.
+        there: Names of the columns that it has.
+    """
+    more = len(there) - _SHOWN_COLUMNS
+    rest = f" and {more} more" if more > 0 else ""
+    listed = ", ".join(one[:64] for one in there[:_SHOWN_COLUMNS])
+    message = f"{place} has no column {name!r}; it has: {listed}{rest}"
+    return InvalidInputError(ErrorCode.INPUT_NO_SUCH_COLUMN, message, column=name, columns=list(there[:_SHOWN_COLUMNS]))

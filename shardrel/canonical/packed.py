@@ -15,7 +15,7 @@ import pyarrow.types as at
 
 from shardrel.canonical.physical import physical_schema
 from shardrel.canonical.plain import null_mask, offsets_of
-from shardrel.errors import ErrorCode, InvalidInputError
+from shardrel.errors import ErrorCode, InvalidInputError, no_such_column
 from shardrel.records.schema import Field, FloatType, IntType, ListType, RecordSchema
 
 _MAX32 = 2**31 - 1
@@ -63,7 +63,7 @@ def packed_fields(schema: RecordSchema, columns: Iterable[str]) -> tuple[Field, 
     fields = []
     for name in dict.fromkeys(columns):
         if name not in known:
-            raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_COLUMN, "the snapshot has no such column", column=name)
+            raise no_such_column("the snapshot", name, list(known))
         if packing_of(known[name]) is None:
             raise InvalidInputError(
                 ErrorCode.INPUT_COLUMN_TYPE,

@@ -27,6 +27,7 @@ def read_policy(path: Path) -> "Policy":
     """
     import msgspec
 
+    from shardrel.records.fields import in_words
     from shardrel.records.policy import Policy
     from shardrel.trust.policy import validate
     from shardrel.trust.strict import parse_object
@@ -41,7 +42,9 @@ def read_policy(path: Path) -> "Policy":
     except FormatError as err:
         raise InvalidInputError(ErrorCode.INPUT_POLICY, f"{path}: {err.message}", path=str(path)) from err
     except msgspec.ValidationError as err:
-        raise InvalidInputError(ErrorCode.INPUT_POLICY, f"{path} is not a policy: {err}", path=str(path)) from err
+        raise InvalidInputError(
+            ErrorCode.INPUT_POLICY, f"{path} is not a policy: {in_words(str(err))}", path=str(path)
+        ) from err
 
 
 def show(settings: Settings) -> Result:

@@ -13,7 +13,7 @@ from shardrel.canonical.text import SHINGLE_WORDS, shingles, text_digest
 from shardrel.digest import to_digest
 from shardrel.errors import ErrorCode, FormatError, InvalidInputError
 from shardrel.records.fence import MAX_WORDS, MIN_WORDS, BenchmarkEntry, Shingles, TombstoneEntry
-from shardrel.records.fields import DigestField, Positive, ReasonCode
+from shardrel.records.fields import DigestField, Positive, ReasonCode, in_words
 from shardrel.trust.strict import parse_object
 
 _MAX_LINE = 1024 * 1024
@@ -178,7 +178,7 @@ def _reason(said: str, kind: type[_Line]) -> str:
     """What is wrong, in words that hold names and types of fields and nothing that stands in the line."""
     if _UNKNOWN in said:
         return f"the fields of an entry are {', '.join(kind.__struct_encode_fields__)}"
-    return said.replace("`", "").replace(" - at $.", ", in ")
+    return in_words(said).replace("`", "").replace(" - at $.", ", in ")
 
 
 def _bad(number: int, message: str) -> InvalidInputError:

@@ -8,7 +8,7 @@ from shardrel.gate.call import Call, perform
 from shardrel.gate.evidence import gather
 from shardrel.gate.facts import Evidence
 from shardrel.gate.view import GateView
-from shardrel.records.fields import REASON_PATTERN
+from shardrel.records.fields import REASON_PATTERN, REASON_RULE
 from shardrel.records.transition import Revoke
 from shardrel.store.port import Store
 
@@ -44,9 +44,7 @@ def revoke(store: Store, dataset: str, root: str, reason: str, call: Call, *, re
     Effects: as ``register.submit``.
     """
     if not REASON_PATTERN.fullmatch(reason):
-        raise InvalidInputError(
-            ErrorCode.INPUT_INVALID, "a reason is a code: up to 64 lower-case letters, digits, dots and dashes"
-        )
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, REASON_RULE)
     request = Revoke(root=parse_digest(root), reason=reason, report=None if report is None else parse_digest(report))
 
     def ground(view: GateView | None) -> Evidence:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shardrel.cli.files import Write, write_file, writing
-from shardrel.errors import ErrorCode, InvalidInputError, UnavailableError
+from shardrel.errors import ErrorCode, InvalidInputError, UnavailableError, no_such_column
 from tests.support.command import Command, shardrel_in
 from tests.support.hostile_calls import make_odd_files
 
@@ -55,6 +55,37 @@ def test_an_empty_folder_name_is_not_the_current_folder(shardrel: Command, root:
     before = set(Path().iterdir())
     assert shardrel.code("pull", root, "--to=", status=2) == "input.invalid"
     assert set(Path().iterdir()) == before
+
+
+@pytest.mark.parametrize("option", ["--id-column", "--token-column", "--text-column"])
+def test_a_column_that_is_not_there_comes_with_those_that_are(shardrel: Command, option: str) -> None:
+    shardrel("init")
+    error = shardrel("snapshot", "texts.jsonl", option, "ID", status=2)["error"]
+    assert (error["code"], error["context"]["column"]) == ("input.no-such-column", "ID")
+    assert error["context"]["columns"] == ["id", "text"]
+    assert "id, text" in error["message"]
+
+
+def test_a_column_that_is_to_be_packed_comes_with_those_that_are_there(shardrel: Command) -> None:
+    shardrel("init")
+    snapshot = shardrel("snapshot", "texts.jsonl", "--id-column", "id")["snapshot"]
+    error = shardrel("publish", snapshot, "--source", "texts.jsonl", "--packed", "Text", status=2)["error"]
+    assert (error["code"], error["context"]["columns"]) == ("input.no-such-column", ["text"])
+
+
+def test_of_very_many_columns_the_first_are_named() -> None:
+    error = no_such_column("it", "x", [f"c{n}" for n in range(100)])
+    assert error.message.endswith("c29 and 70 more")
+
+
+@pytest.mark.parametrize("reason", ["Owner asked", "", "x" * 65, "ümlaut"])
+def test_a_reason_that_is_no_code_is_told_in_words_in_a_line_too(shardrel: Command, reason: str) -> None:
+    shardrel("init")
+    Path("gone.jsonl").write_text(json.dumps({"sequence": 1, "sampleId": "t1", "reason": reason}) + "\n")
+    error = shardrel("fence", "tombstones", "gone.jsonl", status=2)["error"]
+    assert error["code"] == "input.fence-entry"
+    assert "a reason is a code" in error["message"]
+    assert "regex" not in error["message"]
 
 
 def test_a_text_column_is_named_once(shardrel: Command) -> None:
