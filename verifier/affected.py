@@ -141,6 +141,36 @@ def find_affected(
     )
 
 
+def count_named(
+    store: Store, gate: GateView, selectors: Selectors, roots: Iterable[str], *, unlocked: Unlocked, most: int
+) -> Counts | None:
+    """How many members of each of some roots are named, where few objects tell.
+
+    Args:
+        store: Where everything is.
+        gate: Whose roots.
+        selectors: What entries name.
+        roots: Roots that the gate knows.
+        unlocked: Keys of encrypted releases.
+        most: Parts of snapshots that may be read.
+
+    Returns:
+        None where more would have to be read, texts are named, or a root cannot be read.
+
+    Raises:
+        UnavailableError: The store does not answer.
+    """
+    search = _Search(store, selectors, unlocked, 1, lambda done, total: None)
+    states: dict[str, str | None] = {root: gate.body.candidates[root].state for root in roots}
+    if selectors.by_text or selectors.empty:
+        return None
+    near = _near(search, _open_all(search, states, read_logs(store, fences_of(gate.body))))
+    if search.unreadable or len(near) > most:
+        return None
+    _each(search, near, lambda one: _look(search, one), lambda one: [user.root for user in one.users])
+    return None if search.unreadable else {root: search.counts.get(root, 0) for root in states}
+
+
 def _open_all(search: _Search, states: dict[str, str | None], logs: Logs) -> list[_Opened]:
     found: list[_Opened] = []
     left_out: dict[tuple[int, int], tuple[Selectors, Selectors]] = {}
@@ -174,6 +204,12 @@ def _open(search: _Search, root: str, release: Release, left_out: tuple[Selector
 
 
 def _search_parts(search: _Search, opened: Sequence[_Opened]) -> None:
+    near = _near(search, opened)
+    _each(search, near, lambda one: _look(search, one), lambda one: [user.root for user in one.users])
+
+
+def _near(search: _Search, opened: Sequence[_Opened]) -> list[_Shared]:
+    """Parts in whose range anything may be named."""
     shared: dict[str, _Shared] = {}
     for one in opened:
         lower = None
@@ -182,7 +218,7 @@ def _search_parts(search: _Search, opened: Sequence[_Opened]) -> None:
             lower = part.last_sample_id
     near = [one for one in shared.values() if fences.in_range(search.selectors, one.lower, one.part.last_sample_id)]
     search.passed_over = len(shared) - len(near)
-    _each(search, near, lambda one: _look(search, one), lambda one: [user.root for user in one.users])
+    return near
 
 
 def _look(search: _Search, shared: _Shared) -> Counts:
