@@ -20,7 +20,7 @@ import torch
 from shardrel.checkpoint.group import Group
 from shardrel.data.batches import StepBatch
 from shardrel.data.cache import ShardCache
-from shardrel.errors import RunFailedError, ShardrelError
+from shardrel.errors import ShardrelError
 from shardrel.store.open import open_store
 from shardrel.store.verdicts import conforming
 from shardrel.train.admission import join
@@ -153,20 +153,17 @@ def main(arguments: list[str]) -> int:
     options = read_options(arguments)
     try:
         with connect(timeout_s=options.timeout) as group:
-            try:
-                train(group, options)
-            except ShardrelError as err:
-                return failed(group.rank, err)
-    except RunFailedError as err:  # ranks didn't find each other
-        return failed(int(os.environ["RANK"]), err)
+            train(group, options)
+    except ShardrelError as err:  # outside, so that the other ranks learn what ended this one
+        return failed(err)
     return 0
 
 
-def failed(rank: int, err: ShardrelError) -> int:
+def failed(err: ShardrelError) -> int:
     """Say what ended this rank; the status to leave with."""
-    write_line(
-        {"event": "failed", "rank": rank, "code": err.code, "message": err.message, "ranks": err.context.get("ranks")}
-    )
+    rank = int(os.environ.get("RANK", "0"))
+    about = {"code": err.code, "message": err.message, "exitStatus": err.exit_status}
+    write_line({"event": "failed", "rank": rank, **about, "ranks": err.context.get("ranks"), "context": err.context})
     return err.exit_status
 
 

@@ -13,9 +13,10 @@ import transformers
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from examples.train_bytes import LENGTH, PAD, ByteModel, note_samples, read_options, say
+from examples.train_bytes import LENGTH, PAD, ByteModel, failed, note_samples, read_options, say
 from shardrel.checkpoint.group import Group
 from shardrel.data.cache import ShardCache
+from shardrel.errors import ShardrelError
 from shardrel.store.open import open_store
 from shardrel.train.admission import join
 from shardrel.train.group import connect
@@ -87,4 +88,7 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    try:
+        main(sys.argv[1:])
+    except ShardrelError as err:
+        sys.exit(failed(err))

@@ -59,8 +59,9 @@ def read_run(store: Store, dataset: str, run: str) -> RunState:
     found = body.runs.get(run)
     if found is None:
         if find_record(store, run) is not None:
-            raise RefusedError(ErrorCode.GATE_RUN_ENDED, "the run has ended", run=run)
-        raise NotFoundError(ErrorCode.GATE_NO_RUN, "the gate has no open run of this id", run=run)
+            raise RefusedError(ErrorCode.GATE_RUN_ENDED, f"run {run} has ended", run=run)
+        message = f"the gate of {dataset} has no run {run}; shardrel status lists the open ones"
+        raise NotFoundError(ErrorCode.GATE_NO_RUN, message, run=run, dataset=dataset)
     return RunState(
         run_id=run,
         gate_id=body.gate_id,

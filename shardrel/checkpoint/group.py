@@ -3,8 +3,8 @@
 Source: schemas/SPEC.md#runs
 """
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 from shardrel.canonical import json
 from shardrel.errors import ErrorCode, FormatError, RunFailedError, ShardrelError
@@ -46,10 +46,16 @@ class SoloGroup:
         return [message]
 
 
-class _Failure(Record, frozen=True, kw_only=True):
+Fact = str | int | list[str] | dict[str, int] | None
+
+
+class Failure(Record, frozen=True, kw_only=True):
+    """What ended a rank, as it tells the others."""
+
     code: str
     message: str
     exit_status: int
+    context: dict[str, Fact]
 
 
 _OK = b"+"
@@ -69,7 +75,7 @@ def together(group: Group, action: Callable[[], bytes]) -> list[bytes]:
         message = _OK + action()
     except Exception as err:  # noqa: BLE001 (whatever ends this rank's part has to end every rank's)
         cause = err
-        message = _FAILED + json.encode(_failure(err))
+        message = _FAILED + json.encode(failure_of(err))
     answers = group.exchange(message)
     failed = [rank for rank, answer in enumerate(answers) if not answer.startswith(_OK)]
     if failed:
@@ -89,19 +95,54 @@ def _nothing() -> bytes:
     return b""
 
 
-def _failure(err: Exception) -> _Failure:
-    if isinstance(err, ShardrelError):
-        return _Failure(code=err.code, message=err.message, exit_status=err.exit_status)
-    # The text of a foreign error may quote data; its type doesn't.
-    return _Failure(code=ErrorCode.RUN_RANK_FAILED, message=f"a rank ended with {type(err).__name__}", exit_status=1)
+def failure_of(err: Exception) -> Failure:
+    """An error as others may hear of it: of a foreign one its type alone, since its text may quote data."""
+    if not isinstance(err, ShardrelError):
+        message = f"a rank ended with {type(err).__name__}"
+        return Failure(code=ErrorCode.RUN_RANK_FAILED, message=message, exit_status=1, context={})
+    context = {name: _told(fact) for name, fact in err.context.items() if name != "ranks"}
+    return Failure(code=err.code, message=_plain(err.message), exit_status=err.exit_status, context=context)
+
+
+def shared(failure: Failure, rank: int, ranks: Sequence[int]) -> RunFailedError:
+    """What every rank raises.
+
+    Args:
+        failure: Of the first rank that failed.
+        rank: That one.
+        ranks: All that failed.
+    """
+    try:
+        code = ErrorCode(failure.code)
+    except ValueError:
+        return _unheard(ranks)
+    told: dict[str, Any] = {**failure.context, "ranks": [str(one) for one in ranks]}
+    return RunFailedError(code, f"{failure.message} (rank {rank})", **told).ending_with(failure.exit_status)
 
 
 def _shared(answers: Sequence[bytes], failed: list[int]) -> RunFailedError:
-    code, message, status = ErrorCode.RUN_RANK_FAILED, "a rank failed", RunFailedError.exit_status
     try:
-        first = json.decode(answers[failed[0]][1:], _Failure)
-        code, message, status = ErrorCode(first.code), first.message, first.exit_status
-    except (FormatError, ValueError):
-        pass
-    ranks = [str(rank) for rank in failed]
-    return RunFailedError(code, f"{message} (rank {failed[0]})", ranks=ranks).ending_with(status)
+        first = json.decode(answers[failed[0]][1:], Failure)
+    except FormatError:
+        return _unheard(failed)
+    return shared(first, failed[0], failed)
+
+
+def _unheard(ranks: Sequence[int]) -> RunFailedError:
+    message = f"a rank failed (rank {ranks[0]})"
+    return RunFailedError(ErrorCode.RUN_RANK_FAILED, message, ranks=[str(one) for one in ranks])
+
+
+def _told(fact: Any) -> Fact:
+    if isinstance(fact, bool) or fact is None:
+        return None if fact is None else int(fact)
+    if isinstance(fact, int) and abs(fact) <= json.MAX_INTEGER:
+        return fact
+    if isinstance(fact, Mapping):
+        return {_plain(str(name)): int(count) for name, count in fact.items()}
+    return [_plain(str(one)) for one in fact] if isinstance(fact, list | tuple) else _plain(str(fact))
+
+
+def _plain(text: str) -> str:
+    """Names of files may be in any encoding; what ranks tell each other is not."""
+    return text.encode(errors="replace").decode()

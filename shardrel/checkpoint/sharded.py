@@ -215,6 +215,6 @@ def in_our_words(action: Callable[[], T]) -> T:
             raise RunFailedError(ErrorCode.RUN_RANK_FAILED, message, ranks=told) from first
         code = _AS_CHECKPOINT.get(first.code, first.code)
         told = first.context["ranks"] if isinstance(first, RunFailedError) and "ranks" in first.context else told  # type: ignore[assignment]
-        raise RunFailedError(code, f"{first.message} (rank {ranks[0]})", ranks=told).ending_with(
-            first.exit_status
-        ) from first
+        raise RunFailedError(
+            code, f"{first.message} (rank {ranks[0]})", **{**first.context, "ranks": told}
+        ).ending_with(first.exit_status) from first

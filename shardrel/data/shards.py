@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from shardrel.canonical.packed import unpacked
 from shardrel.canonical.schema import logical_arrow_type, physical_schema
 from shardrel.data.encryption import open_parquet
+from shardrel.data.plan import MENTIONED
 from shardrel.errors import ErrorCode, IntegrityError, InvalidInputError
 from shardrel.membership.columns import SPLIT_COLUMN
 from shardrel.records.descriptor import Descriptor
@@ -40,7 +41,9 @@ def select_fields(schema: RecordSchema, columns: tuple[str, ...]) -> tuple[Field
     known = {field.name: field for field in schema.fields}
     for name in columns:
         if name not in known:
-            raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_COLUMN, "the release has no such column", column=name)
+            there = list(known)[:MENTIONED]
+            message = f"the release has no column {name!r}; it has: {', '.join(there)}"
+            raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_COLUMN, message, column=name, columns=there)
     return tuple(known[name] for name in columns)
 
 

@@ -39,7 +39,7 @@ def record_of(store: Store, view: GateView, run: str) -> RunRecord:
     if found is None:
         return _help(store, view, run)
     if (found.gate_id, found.dataset) != (view.body.gate_id, view.body.dataset):
-        raise NotFoundError(ErrorCode.GATE_NO_RUN, "the run is one of another gate", run=run)
+        raise NotFoundError(ErrorCode.GATE_NO_RUN, f"run {run} is one of another gate", run=run)
     return _vouched(store, view, run, found)
 
 
@@ -95,7 +95,8 @@ def _said(found: RunRecord) -> tuple[object, ...]:
 def _help(store: Store, view: GateView, run: str) -> RunRecord:
     state = view.body.runs.get(run)
     if state is None:
-        raise NotFoundError(ErrorCode.GATE_NO_RUN, "there is no such run", run=run)
+        message = f"the gate of {view.body.dataset} has no run {run}; shardrel status lists the open ones"
+        raise NotFoundError(ErrorCode.GATE_NO_RUN, message, run=run, dataset=view.body.dataset)
     link = walk(store, view, down_to=state.sequence)[-1]
     request = link.transition.request
     if not isinstance(request, StartRun) or request.run != run:

@@ -266,5 +266,5 @@ def _outcome(store: Store, view: GateView, seen: RunView) -> RunState:
 def _open_run(store: Store, view: GateView, run_id: str) -> RunView:
     seen = _shown(store, view, run_id)
     if seen.state == "ended":
-        raise RefusedError(ErrorCode.GATE_RUN_ENDED, "the run has ended", run=run_id)
+        raise RefusedError(ErrorCode.GATE_RUN_ENDED, f"run {run_id} has ended", run=run_id)
     return seen

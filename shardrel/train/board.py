@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from shardrel.canonical import json
-from shardrel.errors import ErrorCode, FormatError, RunFailedError, UnavailableError
+from shardrel.checkpoint.group import Failure, failure_of, shared
+from shardrel.errors import ErrorCode, FormatError, RunFailedError, ShardrelError, UnavailableError
 from shardrel.records.fields import Record
 
 T = TypeVar("T")
@@ -39,8 +40,18 @@ class Rendezvous(Protocol):
 
 
 class _Abort(Record, frozen=True, kw_only=True):
+    """How a round ended; ``failure`` is what a rank that left had found."""
+
     code: str
     ranks: tuple[int, ...]
+    failure: Failure | None = None
+
+    def error(self) -> RunFailedError:
+        return (
+            aborted(self.code, self.ranks)
+            if self.failure is None
+            else shared(self.failure, min(self.ranks), self.ranks)
+        )
 
 
 class Board:
@@ -86,10 +97,11 @@ class Board:
             return err
         raise AssertionError("a round with a lost rank always fails")
 
-    def leave(self, *, linger: bool) -> None:
+    def leave(self, *, linger: bool, because: ShardrelError | None = None) -> None:
         """Say that this rank comes to no further round.
 
         Args:
+            because: What ended it, if it is known: the others then end with the same.
             linger: Wait a little until the others have left too, since the store may live in this process, and an
                 agent that sees one rank end ends the others.
         """
@@ -99,7 +111,8 @@ class Board:
 
         def say() -> None:
             # In this order: whoever waits for this rank alone wakes up by the second, and must not be first to decide.
-            self._decide(_Abort(code=ErrorCode.RUN_RANK_FAILED, ranks=(self.rank,)))
+            failure = None if because is None else failure_of(because)
+            self._decide(_Abort(code=ErrorCode.RUN_RANK_FAILED, ranks=(self.rank,), failure=failure))
             self._store.set(self._key(self.rank), _LOST)
             self._store.set(f"left/{self.rank}", b"")
             if linger and others:
@@ -130,7 +143,7 @@ class Board:
             self._missing = verdict.ranks
             for rank in verdict.ranks:  # others may have begun to wait later, and need not wait to the end
                 self._store.set(self._key(rank), _LOST)
-            raise aborted(verdict.code, verdict.ranks)
+            raise verdict.error()
         answers = self._store.multi_get(keys)
         if any(answer[:1] != _SAID for answer in answers):
             raise aborted(_GONE, ())

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from shardrel.checkpoint.group import Group, SoloGroup
-from shardrel.errors import ErrorCode, RunFailedError, UnavailableError
+from shardrel.errors import ErrorCode, RunFailedError, ShardrelError, UnavailableError
 from shardrel.train.assembly import assemble, environment_seat, environment_store
 from shardrel.train.board import GRACE_S, HANGS, Board, Rendezvous, host_gone, within
 from shardrel.train.surroundings import environment_watch
@@ -71,16 +71,17 @@ def connect(*, backend: str = "gloo", timeout_s: float = 300.0) -> Iterator[Grou
     group = TorchGroup(Board(start, rank, world_size, timeout_s))
     if ours:
         _begin_torch(group, start, backend, timeout_s)
-    linger = False
+    linger, found = False, None
     try:
         yield group
         linger = True
-    except RunFailedError as err:
+    except ShardrelError as err:
         linger = True  # all ranks fail alike, and all want to say so
+        found = None if isinstance(err, RunFailedError) else err
         environment_watch().ended(err)
         raise
     finally:
-        group.board.leave(linger=linger)
+        group.board.leave(linger=linger, because=found)
         # Its end asks the store once more, and would wait for ever for one that hangs.
         if ours and dist.is_initialized() and not group.board.host_is_gone:
             dist.destroy_process_group()

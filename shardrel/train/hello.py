@@ -12,7 +12,7 @@ from shardrel.data.order import ORDER_FUNCTION
 from shardrel.errors import ErrorCode
 from shardrel.train.agreement import Disagreed, odd_ones
 
-PROTOCOL = "train.v1"
+PROTOCOL = "train.v2"
 """Of the messages between ranks, and so of everything behind this one."""
 
 _VERSIONS = ("protocol", "library", "order")

@@ -88,11 +88,11 @@ def read_private(path: Path) -> bytes:
     try:
         folder = _open_folder(path.parent)
     except FileNotFoundError as err:
-        raise InvalidInputError(ErrorCode.INPUT_KEY, "there is no such private key", key=path.stem) from err
+        raise _absent(path) from err
     try:
         handle = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except FileNotFoundError as err:
-        raise InvalidInputError(ErrorCode.INPUT_KEY, "there is no such private key", key=path.stem) from err
+        raise _absent(path) from err
     except OSError as err:
         raise _refused("the private key file cannot be opened", path.stem) from err
     finally:
@@ -107,6 +107,11 @@ def read_private(path: Path) -> bytes:
             return file.read(MAX_KEY_FILE)
     except OSError as err:
         raise InvalidInputError(ErrorCode.INPUT_KEY, "the private key file cannot be read", key=path.stem) from err
+
+
+def _absent(path: Path) -> InvalidInputError:
+    message = f"there is no private key {path.stem} in {path.parent}"
+    return InvalidInputError(ErrorCode.INPUT_KEY, message, key=path.stem, folder=str(path.parent))
 
 
 def _check_file(about: os.stat_result, name: str) -> None:

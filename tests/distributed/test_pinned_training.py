@@ -103,6 +103,14 @@ def test_one_ranks_corrupted_shard_ends_every_rank_before_step_0(world: Training
     assert not failed.of("step")
 
 
+def test_a_fault_of_rank_0_alone_ends_all_with_its_code_facts_and_status(world: TrainingWorld, tmp_path: Path) -> None:
+    ended = job(tmp_path, 2, world.run, "--key", "nobody").of("failed")
+    assert [one["rank"] for one in sorted(ended, key=lambda one: one["rank"])] == [0, 1]
+    assert {(one["code"], one["exitStatus"], one["context"]["key"]) for one in ended} == {
+        (ErrorCode.INPUT_KEY, 2, "nobody")
+    }
+
+
 def test_a_rank_that_comes_late_is_named_by_all_and_learns_it_too() -> None:
     late = torchrun(ROOT / "tests" / "distributed" / "late_rank.py", 3, [])
     assert {one["rank"] for one in late.of("failed")} == {0, 1, 2}, late.stderr

@@ -70,4 +70,5 @@ def test_the_script_ends_and_its_run_can_be_finished(shardrel: Command) -> None:
     refused = run()
     assert refused.returncode == 1
     assert "gate.run-ended" in refused.stderr
+    assert "second" in refused.stderr
     assert "Traceback" not in refused.stderr

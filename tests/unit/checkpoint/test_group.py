@@ -28,6 +28,21 @@ def test_all_ranks_raise_the_code_of_the_lowest_that_failed_and_name_all_that_di
     assert all(failure.context["ranks"] == ["1", "2"] for failure in results)
 
 
+def test_the_facts_of_what_ended_one_rank_reach_all() -> None:
+    facts = {"run": "first", "columns": ["a", "b"], "missing": None, "counts": {"x": 1}, "file": "no\udcffname"}
+
+    def part(group: Group) -> list[bytes]:
+        def act() -> bytes:
+            if group.rank == 1:
+                raise NotFoundError(ErrorCode.GATE_NO_RUN, "there is no run first", **facts)
+            return b""
+
+        return together(group, act)
+
+    told = {**facts, "file": "no?name", "ranks": ["1"]}
+    assert [failure.context for failure in failures(run_ranks(3, part))] == [told] * 3
+
+
 def test_a_foreign_error_ends_all_ranks_without_its_text() -> None:
     def part(group: Group) -> list[bytes]:
         def act() -> bytes:

@@ -99,6 +99,22 @@ def test_a_rank_that_left_ends_the_others_at_once() -> None:
     assert outcomes(ranks(3, part)[:2]) == {(ErrorCode.RUN_RANK_FAILED, ("2",), 3)}
 
 
+def test_ranks_end_with_what_ended_the_one_that_left() -> None:
+    store = dist.HashStore()
+    found = InvalidInputError(ErrorCode.INPUT_KEY, "there is no private key admin", key="admin")
+
+    def part(rank: int) -> object:
+        mine = board(store, rank, 3)
+        if rank == 0:
+            mine.leave(linger=True, because=found)
+            return None
+        return mine.exchange(b"")
+
+    ended = ranks(3, part)[1:]
+    assert outcomes(ended) == {(ErrorCode.INPUT_KEY, ("0",), found.exit_status)}
+    assert all(one.context["key"] == "admin" for one in ended if isinstance(one, RunFailedError))
+
+
 def test_a_rank_that_leaves_is_named_also_where_the_others_would_decide_first() -> None:
     """Its decision takes long; nobody may learn that it left before that is written down."""
     store = dist.HashStore()

@@ -24,7 +24,7 @@ def test_ranks_of_one_kind_are_accepted() -> None:
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ({"protocol": "train.v2"}, ErrorCode.RUN_VERSION),
+        ({"protocol": "train.v1"}, ErrorCode.RUN_VERSION),
         ({"library": "0.0.9"}, ErrorCode.RUN_VERSION),
         ({"order": "global-shuffle.v9"}, ErrorCode.RUN_VERSION),
         ({"dataset": "other"}, ErrorCode.RUN_ROOT_DISAGREEMENT),

@@ -63,6 +63,29 @@ def test_all_ranks_pin_the_same_root_and_order(world: TrainingWorld, tmp_path: P
     assert {pin.order.sizes for pin in pins} == {tuple(shard.records for shard in world.release.shards)}
 
 
+@pytest.mark.parametrize(
+    ("change", "code", "facts"),
+    [
+        ({"columns": ("txt",)}, ErrorCode.INPUT_NO_SUCH_COLUMN, {"column": "txt", "columns": ["text", "number"]}),
+        ({"split": "dev"}, ErrorCode.INPUT_INVALID, {"split": "dev", "splits": ["test", "train"]}),
+    ],
+)
+def test_a_name_that_is_not_there_is_told_with_those_that_are(
+    world: TrainingWorld, tmp_path: Path, change: dict[str, Any], code: ErrorCode, facts: dict[str, Any]
+) -> None:
+    plan = dataclasses.replace(PLAN, **change)
+    for failure in failures(join_on(world, tmp_path, 2, plan_of=lambda rank: plan)):
+        assert (failure.code, failure.exit_status) == (code, 2)
+        assert facts.items() <= failure.context.items()
+
+
+def test_a_run_that_is_not_there_is_named_on_every_rank(world: TrainingWorld, tmp_path: Path) -> None:
+    told = failures(join_on(world, tmp_path, 2, run="no-run"))
+    assert {(one.code, one.context["run"], "no-run" in one.message) for one in told} == {
+        (ErrorCode.GATE_NO_RUN, "no-run", True)
+    }
+
+
 def test_a_split_has_its_own_sizes(world: TrainingWorld, tmp_path: Path) -> None:
     plan = dataclasses.replace(PLAN, split="test")
     pins = all_good(join_on(world, tmp_path, 3, plan_of=lambda rank: plan))
