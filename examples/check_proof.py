@@ -2,7 +2,7 @@
 
     python check_proof.py PROOF.json sha256:ROOT
 
-Prints what the proof shows, or why it does not hold (exit status 1). Somebody who does not want to install, or to
+Prints what the proof shows, or why it does not hold (exit status 1; 2 where the call is wrong). Somebody who does not want to install, or to
 trust, the program that made a proof reads this page and runs it.
 """
 
@@ -143,9 +143,28 @@ def in_order(value: object) -> object:
     return value
 
 
-if __name__ == "__main__":
+def main(arguments: list[str]) -> str | int:
+    """What to exit with: 0, or a sentence and 1 for a proof that does not hold; 2 for a call that is wrong."""
+    if len(arguments) != 2:
+        print("usage: python check_proof.py PROOF.json sha256:ROOT", file=sys.stderr)
+        return 2
+    path, root = arguments
     try:
-        with open(sys.argv[1], "rb") as file:
-            print(check(file.read(), sys.argv[2]))
+        raw(root)
+        with open(path, "rb") as file:
+            data = file.read()
+    except WrongProof:
+        print("the root is sha256: and 64 lower-case hex digits, all of them", file=sys.stderr)
+        return 2
+    except (OSError, ValueError) as err:
+        print(f"{path!r} can't be read: {err}", file=sys.stderr)
+        return 2
+    try:
+        print(check(data, root))
     except WrongProof as wrong:
-        sys.exit(f"This proof does not hold: {wrong}.")
+        return f"This proof does not hold: {wrong}."
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,5 +1,6 @@
 """``shardrel prove``: a file that shows how many members of a release have a sample id."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,8 +49,13 @@ def prove(
         data={**facts_of(proof, digest), "proof": str(path.absolute()), "bytes": len(data)},
         headline=f"{asserted(proof)}: {path}",
         sentences=[readable(proof.about)],
-        facts=[("check it with", f"shardrel check-proof {path} --root {digest}"), ("bytes", f"{len(data):,}")],
+        facts=[("check it with", f"shardrel check-proof {_word(path)} --root {digest}"), ("bytes", f"{len(data):,}")],
     )
+
+
+def _word(path: Path) -> str:
+    """The path as a shell reads it, and never as an option."""
+    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
 
 
 def facts_of(proof: "Proof", root: str) -> dict[str, object]:

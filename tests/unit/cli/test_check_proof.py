@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.check_proof import main as plain_page
 from shardrel.canonical import json
 from shardrel.cli.main import main
 from tests.support.command import Command, shardrel_in
@@ -83,3 +84,35 @@ def test_neither_arrow_nor_a_store_nor_the_publishers_code_is_loaded(tmp_path: P
     assert "verifier.proof" in modules
     heavy = {"pyarrow", "numpy", "datafusion", "boto3", "cryptography", "shardrel.membership", "shardrel.store.port"}
     assert not modules & heavy
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "told"),
+    [
+        ([], 2, "usage:"),
+        (["proof.json"], 2, "usage:"),
+        (["proof.json", DIGEST, "more"], 2, "usage:"),
+        (["none.json", DIGEST], 2, "none.json"),
+        ([".", DIGEST], 2, "can't be read"),
+        (["a\0b", DIGEST], 2, "can't be read"),
+        (["proof.json", DIGEST[7:]], 2, "64 lower-case"),
+        (["proof.json", DIGEST[:20]], 2, "64 lower-case"),
+        (["proof.json", f"sha256:{'0' * 64}"], 1, "another release"),
+        (["proof.json", DIGEST], 0, "exactly 1 member"),
+    ],
+)
+def test_the_page_of_plain_python_answers_every_call_in_words(
+    shardrel: Command, capsys: pytest.CaptureFixture[str], line: list[str], status: int, told: str
+) -> None:
+    capsys.readouterr()
+    left = plain_page(line)
+    shown = capsys.readouterr()
+    assert (1 if isinstance(left, str) else left) == status
+    assert told in f"{shown.out}{shown.err}{left}"
+
+
+def test_the_page_of_plain_python_leaves_with_a_status_and_no_traceback(shardrel: Command) -> None:
+    page = [sys.executable, "-I", str(ROOT / "examples/check_proof.py")]
+    done = subprocess.run([*page, "none.json", DIGEST], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Traceback" not in done.stderr

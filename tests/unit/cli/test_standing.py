@@ -1,6 +1,7 @@
 """Behind its verdict, verify says how the root stands at the gate, and what comes next."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,15 @@ def test_a_refusal_names_the_very_command_that_helps(shardrel: Command, root: st
 
 def test_a_delta_without_a_full_report_names_the_full_one(shardrel: Command, root: str) -> None:
     assert advice(shardrel, "verify", root, "--fences-only") == ["verify", root]
+
+
+@pytest.mark.parametrize("name", ["a b.json", "it's.json", "-a $HOME.json"])
+def test_the_check_that_prove_prints_can_be_pasted(
+    shardrel: Command, capsys: pytest.CaptureFixture[str], root: str, name: str
+) -> None:
+    capsys.readouterr()
+    assert main(["prove", "t1", "--root", root, f"--out={name}"]) == 0
+    [printed] = [line for line in capsys.readouterr().out.splitlines() if line.strip().startswith("check it with")]
+    program, *line = shlex.split(printed.replace("check it with", "", 1))
+    assert program == "shardrel"
+    assert shardrel(*line)["valid"]
