@@ -21,11 +21,25 @@ from shardrel.records.checkpoint import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A setting that the checkpoint has otherwise than whoever wants it, in words."""
+
+    setting: str
+    saved: str
+    wanted: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing that is wrong; ``subject`` is a tensor, a state name, an object key or a field."""
+    """One thing that is wrong; ``subject`` is a tensor, a state name, an object key or a field.
+
+    Attributes:
+        differences: Where nothing is wrong with the checkpoint itself, but it is not what was asked for.
+    """
 
     code: ErrorCode
     subject: str
+    differences: tuple[Difference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,15 +95,36 @@ def _schema(manifest: CheckpointManifest) -> list[Problem]:
 def _identity(manifest: CheckpointManifest, commit: CommitRecord | None, expected: Expected) -> list[Problem]:
     wrong = []
     if manifest.run_id != expected.run_id:
-        wrong.append("runId")
+        wrong.append(_another("runId", Difference(setting="run", saved=manifest.run_id, wanted=expected.run_id)))
     if expected.root is not None and manifest.root != expected.root:
-        wrong.append("root")
+        wrong.append(_another("root", Difference(setting="root", saved=manifest.root, wanted=expected.root)))
     if expected.order is not None and manifest.order != expected.order and not _before_any_order(manifest):
-        wrong.append("order")
+        wrong.append(_another("order", *order_differences(manifest.order, expected.order)))
     if commit is not None:
         fields = ("run_id", "root", "generation", "attempt", "permit", "world_size", "cut")
-        wrong += [f"commit.{name}" for name in fields if getattr(commit, name) != getattr(manifest, name)]
-    return [Problem(code=ErrorCode.CHECKPOINT_IDENTITY, subject=name) for name in wrong]
+        differ = [name for name in fields if getattr(commit, name) != getattr(manifest, name)]
+        wrong += [_another(f"commit.{name}") for name in differ]
+    return wrong
+
+
+def _another(subject: str, *differences: Difference) -> Problem:
+    return Problem(code=ErrorCode.CHECKPOINT_IDENTITY, subject=subject, differences=differences)
+
+
+def order_differences(saved: OrderParameters | None, wanted: OrderParameters) -> list[Difference]:
+    """The settings of two sample orders that are not alike."""
+    if saved is None:
+        return [Difference(setting="sample order", saved="none", wanted=wanted.function)]
+    pairs = {name: (getattr(saved, name), getattr(wanted, name)) for name in wanted.__struct_fields__}
+    return [
+        Difference(setting=name, saved=_word(was), wanted=_word(now))
+        for name, (was, now) in pairs.items()
+        if was != now
+    ]
+
+
+def _word(value: str | int | None) -> str:
+    return "none" if value is None else str(value)
 
 
 def _before_any_order(manifest: CheckpointManifest) -> bool:

@@ -128,10 +128,30 @@ def _problem(err: NotFoundError | IntegrityError, subject: str) -> Problem:
 
 
 def _refusal(problem: Problem, generation: int, problems: int = 1) -> RefusedError:
+    if problem.differences:
+        return _of_something_else(problem, generation, problems)
     return RefusedError(
         problem.code,
         "a checkpoint is not complete and sound, so it is not restored",
         generation=generation,
         subject=problem.subject,
         problems=problems,
+    )
+
+
+def _of_something_else(problem: Problem, generation: int, problems: int) -> RefusedError:
+    """Whoever changed a setting has to see which, and not look for damage."""
+    differ = problem.differences
+    told = "; ".join(
+        f"{one.setting} is {one.saved} in the checkpoint and {one.wanted} in what is asked for" for one in differ
+    )
+    return RefusedError(
+        problem.code,
+        f"checkpoint {generation} is of something else, so it is not restored: {told}",
+        generation=generation,
+        subject=problem.subject,
+        problems=problems,
+        settings=[one.setting for one in differ],
+        saved=[one.saved for one in differ],
+        wanted=[one.wanted for one in differ],
     )

@@ -105,12 +105,16 @@ def test_steps_end_before_one_that_counts_from_the_runs_beginning(world: Trainin
 def test_a_resume_with_another_order_is_refused_and_touches_nothing(world: TrainingWorld, tmp_path: Path) -> None:
     job = Job(world, tmp_path, world.run)
     job.checkpoint(job.train(job.resume().cut, 2))
-    for change in ({"seed": 2}, {"block_shards": 3}, {"split": None}):
+    for change in ({"seed": 2}, {"block_shards": 3}, {"split": None}, {"seed": 2, "split": "test"}):
         other = Job(world, tmp_path, world.run, dataclasses.replace(PLAN, **change))
         before = other.weights()
         with pytest.raises(RunFailedError) as caught:
             other.resume()
         assert caught.value.code == ErrorCode.CHECKPOINT_IDENTITY
+        told = caught.value.context
+        assert told["settings"] == list(change)
+        assert told["saved"] == [str(getattr(PLAN, name)) for name in change]
+        assert told["wanted"] == [str(value) if value is not None else "none" for value in change.values()]
         assert all(torch.equal(tensor, before[name]) for name, tensor in other.weights().items())
 
 
