@@ -125,7 +125,7 @@ def need_torch() -> None:
         InvalidInputError: ``input.invalid``.
     """
     if importlib.util.find_spec("torch") is None:
-        raise InvalidInputError(ErrorCode.INPUT_INVALID, "this needs torch: pip install 'shardrel[train]'")
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "this needs the extra train; run: pip install torch xxhash")
 
 
 def lab_signer(settings: Settings) -> "Signer":

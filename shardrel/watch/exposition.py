@@ -20,7 +20,8 @@ def exposition(figures: Figures) -> Callable[[], bytes]:
         from prometheus_client.registry import Collector
     except ImportError as err:
         raise InvalidInputError(
-            ErrorCode.INPUT_INVALID, "figures are written by prometheus_client; run: pip install 'shardrel[metrics]'"
+            ErrorCode.INPUT_INVALID,
+            "figures are written by prometheus_client (the extra metrics); run: pip install prometheus-client",
         ) from err
 
     class _Figures(Collector):

@@ -3,6 +3,7 @@
 import ast
 import importlib
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,19 @@ def test_the_python_of_the_readme_imports_what_exists() -> None:
     for node in imports:
         module = importlib.import_module(node.module or "")
         assert all(hasattr(module, alias.name) for alias in node.names)
+
+
+def test_what_is_installed_can_be_installed() -> None:
+    """No index has the package, so it is installed from a checkout or a wheel, with extras that it has."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    lines = [line for page in pages for line in re.findall(r"pip install '([^']+)'", page.read_text())]
+    assert "## Install" in README
+    assert len(lines) > 3
+    for line in lines:
+        [(what, extra)] = re.findall(r"^(.*)\[(\w+)\]$", line)
+        assert what in {".", f"shardrel-{project['version']}-py3-none-any.whl"}
+        assert extra in project["optional-dependencies"]
 
 
 def test_links_and_paths_lead_to_files() -> None:
