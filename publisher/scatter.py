@@ -75,7 +75,7 @@ class Scattered:
         rows = self.cuts[piece].rows
         if rows is None:
             return self.pieces[piece].slice(first, end - first)
-        return self.pieces[piece].take(pa.array(rows[first:end]))
+        return _taken(self.pieces[piece], pa.array(rows[first:end]))
 
     @property
     def empty(self) -> Any:
@@ -119,6 +119,24 @@ def scatter(staged: Staged, numbers: Numbers, pool: Executor) -> Iterator[Cuts]:
         return Cuts(shards=along.take(starts), starts=np.append(starts, end - first), rows=rows)
 
     return iter(pool.map(one, range(len(spans))))
+
+
+def _taken(table: Any, rows: Any) -> Any:
+    """Some rows. Strings that lie in another column's memory, as sample ids do in that of their column, are picked once."""
+    firsts: dict[Any, int] = {}
+    places = [firsts.setdefault(_memory(column, at), len(firsts)) for at, column in enumerate(table.columns)]
+    if len(firsts) == len(places):
+        return table.take(rows)
+    picked = table.select([places.index(at) for at in range(len(firsts))]).take(rows)
+    return pa.table([picked.column(at) for at in places], schema=table.schema)
+
+
+def _memory(column: Any, number: int) -> Any:
+    """Where the strings of a column lie; equal for two columns only where all their values are."""
+    if column.num_chunks != 1 or not pa.types.is_string(column.type):
+        return number
+    array = column.chunk(0)
+    return array.offset, *(buffer and buffer.address for buffer in array.buffers())
 
 
 def _spans(staged: Staged) -> list[tuple[int, int]]:

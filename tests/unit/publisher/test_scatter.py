@@ -112,3 +112,17 @@ def test_origins_with_a_dictionary_have_the_bytes_of_plain_ones(distinct: int) -
     assert any(pa.types.is_dictionary(field.type) for field in groups[0].schema)
     plain = [plain_table(table)]
     assert encode_shard(lambda: groups, serializer, ZSTD) == encode_shard(lambda: plain, serializer, ZSTD)
+
+
+def test_strings_that_two_columns_share_are_picked_for_both_and_others_for_themselves(tmp_path: Path) -> None:
+    ids, other = pa.array([f"id-{i}" for i in range(6)]), pa.array(list("uvwxyz"))
+    origin = constant("train", 6)
+    table = pa.table([ids, origin, origin, origin, other, ids, ids.slice(0)], names=[*STORED_FIELDS, "a", "b", "c"])
+    pieces = Pieces(tmp_path, 1 << 20)
+    pieces.add(table)
+    pieces.flush()
+    rows = np.array([4, 1, 3], np.uint32)
+    cuts = Cuts(shards=np.zeros(1, np.uint16), starts=np.array([0, 3]), rows=rows)
+    (part,) = Scattered(pieces=pieces, cuts=[cuts]).parts(0)
+    assert part.equals(table.take(pa.array(rows)))
+    assert part.schema == table.schema
