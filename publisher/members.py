@@ -30,8 +30,8 @@ from shardrel.sources.jsonl import JsonlSource, common_schema
 DEFAULT_SPLIT = "train"
 # Bytes of the batches that are worked on at the same time: a few large ones. Many small ones, so that there is
 # something to do while the records' version, the digest of their file, is still made; a tiny one counts as more.
-_AHEAD_BYTES = 4 * BATCH_BYTES
-_LEAST_BYTES = _AHEAD_BYTES // 16
+_AHEAD_BYTES = 6 * BATCH_BYTES
+_LEAST_BYTES = _AHEAD_BYTES // 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from publisher.prepare import prepare
 from publisher.provenance import Build, has_provenance, nameless, provenance
 from publisher.root import content_digest
 from publisher.stage import Prepared, Staged, rows_of, stage
-from publisher.write import Progress, plan, write
+from publisher.write import Progress, plan, shard_numbers, write
 from shardrel.canonical.packed import packed_fields
 from shardrel.digest import Digest, to_digest
 from shardrel.errors import (
@@ -176,8 +176,9 @@ def _make(
         # 3. Read the records, and leave out what the logs name.
         staged, excluded = _read(reader, declared, fences, options, Path(folder), pool)
         # 4. Put the members into canonical order, and compare them with the snapshot.
+        numbered = pool.submit(shard_numbers, staged, options)
         ordered = tuple(ranges(staged, declared.borders, pool))
-        planned = pool.submit(plan, staged, ordered, options)
+        planned = pool.submit(plan, ordered, numbered.result())
         _compare(staged, ordered, declared, fences, reader, pool)
         # 5. Write shards and member index, and make the root manifest of them.
         release, already_present = write(

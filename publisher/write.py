@@ -45,10 +45,15 @@ class Plan:
     placement: Placement
 
 
-def plan(staged: Staged, ordered: Sequence[Range], options: PublishOptions) -> Plan:
-    """Decide it; nothing is moved or written yet, so this need not wait for the comparison with the snapshot."""
+def shard_numbers(staged: Staged, options: PublishOptions) -> tuple[Sharding, Numbers]:
+    """The sharding, and the number of each record's shard, by record number."""
     sharding = options.sharding(int(staged.lengths.sum()))
-    numbers = numbers_of(staged, sharding)
+    return sharding, numbers_of(staged, sharding)
+
+
+def plan(ordered: Sequence[Range], numbered: tuple[Sharding, Numbers]) -> Plan:
+    """Decide it; nothing is moved or written yet, so this need not wait for the comparison with the snapshot."""
+    sharding, numbers = numbered
     return Plan(sharding=sharding, numbers=numbers, placement=place(ordered, numbers, sharding.shards))
 
 
