@@ -87,6 +87,11 @@ def read_list(folder: Path) -> bytes:
     return _read(folder, RETAINED)
 
 
+def without_stores(folder: Path) -> bool:
+    """Whether the stores, and the list of what they hold, were left out, as of evidence that is shown and not kept."""
+    return not any(os.path.lexists(folder / name) for name in (RETAINED, STORES))
+
+
 def digests(folder: Path) -> tuple[Stated, ...]:
     """The three files that the audit is about, as they lie there."""
     return tuple(state(name, _read(folder, name)) for name in (REFERENCE, RECOVERED, RECOVERY))

@@ -10,7 +10,7 @@ from shardrel.data.order import SampleOrder
 from shardrel.data.plan import split_records
 from shardrel.data.shards import count_split, shard_descriptor
 from shardrel.digest import Digest, digest_of
-from shardrel.errors import ShardrelError
+from shardrel.errors import ErrorCode, ShardrelError
 from shardrel.lab import bundle as bundles
 from shardrel.lab import inventory
 from shardrel.lab.bundle import Bundle
@@ -44,6 +44,10 @@ class Verified:
     unproven: tuple[str, ...]
 
 
+NO_STORES = Problem(check="structure", subject=f"{bundles.STORES}: {ErrorCode.STORAGE_ABSENT}")
+_IN_STORES = ("retained", "state", "ledger", "data", "evaluation", "logits")
+
+
 def verify_bundle(folder: Path, keys: Iterable[PublicKey], pins: Pins, package: Digest) -> Verified:
     """Check a bundle; nothing in it is changed.
 
@@ -55,22 +59,41 @@ def verify_bundle(folder: Path, keys: Iterable[PublicKey], pins: Pins, package: 
     """
     try:
         found = bundles.read(folder)
+        if bundles.without_stores(folder):
+            return Verified(bundle=found, failures=(NO_STORES,), unproven=())
         listed = bundles.read_list(folder)
     except ShardrelError as err:
-        subject = str(err.context.get("name") or err.context.get("kind") or "bundle")
-        return Verified(
-            bundle=None, failures=(Problem(check="structure", subject=f"{subject}: {err.code}"),), unproven=()
-        )
+        return _unreadable(err)
     problems = [*_structure(found, listed, list(keys), package), *_facts(found, pins)]
     here = found.audit.machine == machine()
     try:
         problems += _recomputed(found, pins, here=here)
     except ShardrelError as err:
         problems.append(Problem(check="recompute", subject=err.code.value))
-    said = "exact" if not _judged(found) else "different"
-    if said != found.audit.outcome:
-        problems.append(Problem(check="binding", subject="outcome"))
     return Verified(bundle=found, failures=tuple(problems), unproven=() if here else ("evaluation", "logits"))
+
+
+def verify_records(folder: Path, keys: Iterable[PublicKey], pins: Pins, package: Digest) -> Verified:
+    """Check what the records of a bundle say of each other, whether or not its stores are there.
+
+    Args:
+        folder: The bundle.
+        keys: That may have signed it.
+        pins: The data set that it has to be of.
+        package: Digest of the program that is here: of records that another one made it is told, and no failure.
+    """
+    try:
+        found = bundles.read(folder)
+    except ShardrelError as err:
+        return _unreadable(err)
+    other = () if found.audit.package == package else ("package",)
+    failures = (*_signed(found, list(keys)), *_facts(found, pins))
+    return Verified(bundle=found, failures=failures, unproven=(*other, *_IN_STORES))
+
+
+def _unreadable(err: ShardrelError) -> Verified:
+    subject = str(err.context.get("name") or err.context.get("kind") or "bundle")
+    return Verified(bundle=None, failures=(Problem(check="structure", subject=f"{subject}: {err.code}"),), unproven=())
 
 
 def _judged(found: Bundle) -> list[Problem]:
@@ -78,6 +101,13 @@ def _judged(found: Bundle) -> list[Problem]:
 
 
 def _structure(found: Bundle, listed: bytes, keys: Sequence[PublicKey], package: Digest) -> Iterator[Problem]:
+    yield from _signed(found, keys)
+    yield from _retained(found, listed, keys)
+    if found.audit.package != package:
+        yield Problem(check="package", subject="digest")
+
+
+def _signed(found: Bundle, keys: Sequence[PublicKey]) -> Iterator[Problem]:
     for name in bundles.strays(found.folder):
         yield Problem(check="structure", subject=name)
     if bundles.digests(found.folder) != found.audit.files:
@@ -87,9 +117,6 @@ def _structure(found: Bundle, listed: bytes, keys: Sequence[PublicKey], package:
             yield Problem(check="signature", subject="payload")
     except ShardrelError as err:
         yield Problem(check="signature", subject=err.code.value)
-    yield from _retained(found, listed, keys)
-    if found.audit.package != package:
-        yield Problem(check="package", subject="digest")
 
 
 def _retained(found: Bundle, listed: bytes, keys: Sequence[PublicKey]) -> Iterator[Problem]:
@@ -107,7 +134,10 @@ def _retained(found: Bundle, listed: bytes, keys: Sequence[PublicKey]) -> Iterat
 
 
 def _facts(found: Bundle, pins: Pins) -> Iterator[Problem]:
-    yield from _judged(found)
+    judged = _judged(found)
+    yield from judged
+    if found.audit.outcome != ("different" if judged else "exact"):
+        yield Problem(check="binding", subject="outcome")
     if found.audit.barrier != found.recovery.barrier:
         yield Problem(check="binding", subject="barrier")
     stated = [Resource(name=one.name, digest=one.digest) for one in found.audit.resources]
