@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from shardrel.trust.signer import Signer
 
 _MAX_BYTES = 1 << 20
+_ANSWER = {"policyDigest", "policy", "again"}
 
 
 def read_policy(path: Path) -> "Policy":
-    """A policy from a file that a person wrote: JSON in any layout.
+    """A policy from a file that a person wrote: JSON in any layout, also as ``policy show --json`` prints it.
 
     Raises:
         InvalidInputError: ``input.no-such-file``, ``input.policy``.
@@ -38,7 +39,7 @@ def read_policy(path: Path) -> "Policy":
     except OSError as err:
         raise InvalidInputError(ErrorCode.INPUT_NO_SUCH_FILE, f"{path} can't be read", path=str(path)) from err
     try:
-        return validate(msgspec.convert(parse_object(data, max_bytes=_MAX_BYTES), Policy))
+        return validate(msgspec.convert(_unwrapped(parse_object(data, max_bytes=_MAX_BYTES)), Policy))
     except FormatError as err:
         raise InvalidInputError(ErrorCode.INPUT_POLICY, f"{path}: {err.message}", path=str(path)) from err
     except msgspec.ValidationError as err:
@@ -47,8 +48,13 @@ def read_policy(path: Path) -> "Policy":
         ) from err
 
 
+def _unwrapped(found: dict[str, Any]) -> object:
+    """The policy in an answer of this verb; the digest beside it is that of before somebody edited the file."""
+    return found["policy"] if "policy" in found and found.keys() <= _ANSWER else found
+
+
 def show(settings: Settings) -> Result:
-    """Show the policy of the gate; --json gives the file that `policy set` takes, under "policy"."""
+    """Show the policy of the gate; what --json gives, kept in a file, is taken by `policy set` and `init --policy`."""
     view = the_gate(settings, the_store(settings))
     return _shown(view.policy, view.body.policy.digest, "The policy of the gate")
 

@@ -57,6 +57,20 @@ def test_an_empty_folder_name_is_not_the_current_folder(shardrel: Command, root:
     assert set(Path().iterdir()) == before
 
 
+def test_what_policy_show_prints_is_taken_as_a_policy(shardrel: Command) -> None:
+    shardrel("init")
+    shown = shardrel("policy", "show")
+    shown["policy"]["rollbackWindow"] = 9
+    Path("policy.json").write_text(json.dumps(shown))
+    changed = shardrel("policy", "set", "policy.json")
+    assert changed["policy"]["rollbackWindow"] == 9
+    Path("policy.json").write_text(json.dumps(changed))
+    assert shardrel("init", "--policy", "policy.json", "--dataset", "other")["policyDigest"] == changed["policyDigest"]
+    for wrong in ({**shown, "more": 1}, {"policy": None}, {"policyDigest": shown["policyDigest"]}):
+        Path("policy.json").write_text(json.dumps(wrong))
+        assert shardrel.code("policy", "set", "policy.json", status=2) == "input.policy"
+
+
 @pytest.mark.parametrize("option", ["--id-column", "--token-column", "--text-column"])
 def test_a_column_that_is_not_there_comes_with_those_that_are(shardrel: Command, option: str) -> None:
     shardrel("init")
