@@ -102,4 +102,4 @@ def _tables(roots: list[dict[str, Any]], users: dict[str, Any], unreadable: list
 
 
 def _title(title: str, rows: int) -> str:
-    return f"{title} (the first {_SHOWN} of {rows})" if rows > _SHOWN else title
+    return f"{title} (the first {_SHOWN} of {rows:,}, all with --json)" if rows > _SHOWN else title

@@ -22,6 +22,7 @@ Workers = Annotated[int, typer.Option(min=1, max=256, help="Threads.")]
 Engine = Annotated[
     Literal["local"], typer.Option("--engine", help="Where the work is spread: the threads of this machine.")
 ]
+Newest = Annotated[int | None, typer.Option("--limit", min=0, metavar="N", help="Only the newest N.")]
 OperationId = Annotated[
     str | None, typer.Option("--operation-id", metavar="ID", help="Names the effect; the same id has it once.")
 ]

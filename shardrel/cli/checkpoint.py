@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shardrel.cli.access import the_store
-from shardrel.cli.arguments import RunId
+from shardrel.cli.arguments import Newest, RunId
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import the_gate
+from shardrel.cli.words import counted, last, shown_of
 from shardrel.errors import ErrorCode, FormatError, IntegrityError, NotFoundError, RefusedError, ShardrelError
 
 if TYPE_CHECKING:
@@ -22,22 +23,32 @@ if TYPE_CHECKING:
 
     _Admitted = Mapping[int, AdmitCheckpoint]
 
+_COLUMNS = ["generation", "step", "worldSize", "state"]
 Generation = Annotated[
     int | None, typer.Option(min=0, metavar="G", help="Which checkpoint; without one: the newest admitted.")
 ]
 
 
-def list_checkpoints(settings: Settings, run: RunId) -> Result:
+def list_checkpoints(settings: Settings, run: RunId, limit: Newest = None) -> Result:
     """List the checkpoints of a run: what the gate admitted, and what is installed behind that."""
     store = the_store(settings)
     _, admitted = told(settings, store, run)
-    rows = [*(_admitted_row(store, made) for _, made in sorted(admitted.items())), *_behind(store, run, admitted)]
-    columns = ["generation", "step", "worldSize", "state"]
+    behind = _behind(store, run, admitted)
+    collected = _may_be_collected(settings, store, run)
+    shown = last(sorted(admitted.items()), None if limit is None else max(0, limit - len(behind)))
+    rows = [*(_admitted_row(store, made, collected=collected) for _, made in shown), *last(behind, limit)]
+    total = len(admitted) + len(behind)
     return Result(
-        data={"run": run, "checkpoints": rows},
-        headline=f"{len(rows)} checkpoints of run {run}",
-        tables=[Table(columns=columns, rows=[[row[name] for name in columns] for row in rows])],
+        data={"run": run, "checkpoints": rows, "total": total},
+        headline=f"{counted(total, 'checkpoint')} of run {run}{shown_of(len(rows), total)}",
+        tables=[Table(columns=_COLUMNS, rows=[[_shown(row[name]) for name in _COLUMNS] for row in rows])],
     )
+
+
+def _may_be_collected(settings: Settings, store: "Store", run: str) -> bool:
+    """Whether gc may have taken checkpoints of the run: an ended one keeps the last at most."""
+    body = the_gate(settings, store).body
+    return run not in body.runs and body.retention.boundary > 0
 
 
 def show(settings: Settings, run: RunId, generation: Generation = None) -> Result:
@@ -52,9 +63,15 @@ def show(settings: Settings, run: RunId, generation: Generation = None) -> Resul
     row = _row(installed, "ADMITTED" if installed.record.generation in admitted else "INSTALLED")
     held = _held(read_manifest(store, installed.record))
     return Result(
-        data={**row, **held, "commit": installed.digest, "record": msgspec.to_builtins(installed.record)},
-        headline=f"Checkpoint {installed.record.generation} of run {run}",
-        facts=[*row.items(), *((name, _shown(value)) for name, value in held.items())],
+        data={
+            **row,
+            **held,
+            "status": row["state"],
+            "commit": installed.digest,
+            "record": msgspec.to_builtins(installed.record),
+        },
+        headline=f"Checkpoint {installed.record.generation} of run {run} is {row['state']}",
+        facts=[(name, _shown(value)) for name, value in {**row, **held}.items()],
     )
 
 
@@ -72,6 +89,8 @@ def _held(manifest: "CheckpointManifest") -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
     if isinstance(value, dict):
         return ", ".join(f"{path}: rank {rank}" for path, rank in sorted(value.items())) or "none declared"
     return f"{value:,}" if isinstance(value, int) else ", ".join(value)
@@ -149,14 +168,22 @@ def commit_of(store: "Store", run: str, generation: int | None, admitted: "_Admi
     return installed
 
 
-def _admitted_row(store: "Store", made: "AdmitCheckpoint") -> dict[str, Any]:
+def _admitted_row(store: "Store", made: "AdmitCheckpoint", *, collected: bool) -> dict[str, Any]:
     from shardrel.checkpoint.recovery import read_admitted
 
     try:
-        return _row(read_admitted(store, made.run, made.generation, made.commit), "ADMITTED")
+        installed = read_admitted(store, made.run, made.generation, made.commit)
+        return _row(installed, "COLLECTED" if collected and _is_gone(store, installed) else "ADMITTED")
     except (RefusedError, IntegrityError, FormatError) as err:
         state = "LOST" if err.code == ErrorCode.CHECKPOINT_MISSING else "DAMAGED"
         return {"generation": made.generation, "step": made.step, "worldSize": None, "state": state}
+
+
+def _is_gone(store: "Store", installed: "Installed") -> bool:
+    """A look at whether the manifest, without which nothing is restored, is there."""
+    from shardrel.store.layout import object_key
+
+    return store.look(object_key(installed.record.manifest.digest)) is None
 
 
 def _behind(store: "Store", run: str, admitted: "_Admitted") -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ import typer
 from shardrel.cli.arguments import Sources
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
+from shardrel.cli.words import counted
 
 if TYPE_CHECKING:
     import publisher.digest
@@ -42,7 +43,7 @@ def digest(
                 for one in found
             ]
         },
-        headline=f"{len(found)} files, digested by the {by}'s encoder",
+        headline=f"{counted(len(found), 'file')}, digested by the {by}'s encoder",
         tables=[Table(columns=["logical digest", "records", "path"], rows=rows)],
     )
 

@@ -9,7 +9,7 @@ from shardrel.cli.arguments import OperationId
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import call_as, the_gate
-from shardrel.cli.words import beginning, listed
+from shardrel.cli.words import beginning, counted, listed
 
 if TYPE_CHECKING:
     from shardrel.gate.gc import Collected
@@ -85,7 +85,7 @@ def _shown(done: "Collected", weighed: "list[Kind] | None") -> Result:
             "boundary": done.boundary,
             "resumed": done.resumed,
         },
-        headline=f"{len(deleted):,} objects {'are' if weighed is None else 'would be'} deleted"
+        headline=_headline(len(deleted), dry_run=weighed is not None)
         + (", which an interrupted gc had begun" if done.resumed else ""),
         sentences=_notes(done),
         facts=[
@@ -96,6 +96,11 @@ def _shown(done: "Collected", weighed: "list[Kind] | None") -> Result:
         ],
         tables=[*_gone(done, weighed), *_tables(kept, done.held)],
     )
+
+
+def _headline(deleted: int, *, dry_run: bool) -> str:
+    done = "would be" if dry_run else "is" if deleted == 1 else "are"
+    return f"{counted(deleted, 'object')} {done} deleted"
 
 
 def _gone(done: "Collected", weighed: "list[Kind] | None") -> list[Table]:

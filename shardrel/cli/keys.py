@@ -1,5 +1,6 @@
 """``shardrel keys``: local private keys."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -9,6 +10,7 @@ from shardrel.cli.access import the_key
 from shardrel.cli.decryption import with_encryption_keys
 from shardrel.cli.output import Result, Table
 from shardrel.cli.settings import Settings
+from shardrel.cli.words import counted
 
 if TYPE_CHECKING:
     from shardrel.records.policy import PublicKey
@@ -30,8 +32,13 @@ def make(
     from shardrel.trust import keyring
 
     chosen = passphrases.choose() if passphrase else None
-    made = keyring.ensure(settings.keys, tuple(names or keyring.DEFAULT_NAMES), scheme, passphrase=chosen)
-    return _listed(list(made.values()), settings)
+    before = frozenset(keyring.names(settings.keys))
+    asked = keyring.ensure(settings.keys, tuple(names or keyring.DEFAULT_NAMES), scheme, passphrase=chosen)
+    made = sorted(asked.keys() - before)
+    shown = _listed(list(asked.values()), settings)
+    there = f", {counted(len(asked) - len(made), 'key')} of the names there before" if len(made) < len(asked) else ""
+    headline = f"{counted(len(made), 'key')} made in {settings.keys}{there}"
+    return replace(shown, data={**shown.data, "made": made}, headline=headline)
 
 
 def show(settings: Settings) -> Result:
@@ -59,6 +66,6 @@ def _listed(found: "list[PublicKey]", settings: Settings) -> Result:
         data={
             "keys": [described(key) for key in found],
         },
-        headline=f"{len(found)} keys" if settings.key else f"{len(found)} keys in {settings.keys}",
+        headline=counted(len(found), "key") + ("" if settings.key else f" in {settings.keys}"),
         tables=[Table(columns=["name", "scheme", "key id"], rows=[(k.name, k.scheme, key_id(k)) for k in found])],
     )

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shardrel.cli.access import the_store
+from shardrel.cli.arguments import Newest
 from shardrel.cli.files import write_file
 from shardrel.cli.output import Result
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import signers, the_gate
-from shardrel.cli.words import history_table
+from shardrel.cli.words import counted, history_table, last, shown_of
 from shardrel.errors import ErrorCode, InvalidInputError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def log(
         Path | None,
         typer.Option(metavar="FILE", help="Add a signed checkpoint to this file, after a check of those in it."),
     ] = None,
+    limit: Newest = None,
 ) -> Result:
     """List all transitions, oldest first, with every link and signature checked."""
     from shardrel.gate.history import read_history
@@ -43,11 +45,17 @@ def log(
     held = None if against is None else _held(store, view, links, against)
     made = None if export is None else _exported(settings, store, view, links, export)
     entries = entries_of(links)
+    shown = last(entries, limit)
     return Result(
-        data={"transitions": [_data(entry) for entry in entries], "against": held, "export": made},
-        headline=f"{len(entries)} transitions, checked",
+        data={
+            "transitions": [_data(entry) for entry in shown],
+            "total": len(entries),
+            "against": held,
+            "export": made,
+        },
+        headline=f"{counted(len(entries), 'transition')}, checked{shown_of(len(shown), len(entries))}",
         facts=[*_facts("kept before", held), *_facts("export", made)],
-        tables=[history_table(entries)],
+        tables=[history_table(entries, newest=limit)],
     )
 
 
@@ -125,13 +133,18 @@ def _saved(data: bytes, path: Path) -> list[str]:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} is no output of log --json", path=str(path)) from err
     if not digests:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, f"{path} holds no transition to compare with", path=str(path))
+    if transitions[0].get("parent") is not None:
+        raise InvalidInputError(
+            ErrorCode.INPUT_INVALID, f"{path} lacks the first transitions; keep a log without --limit", path=str(path)
+        )
     return digests
 
 
 def _facts(name: str, shown: dict[str, Any] | None) -> list[tuple[str, object]]:
     if shown is None:
         return []
-    about = f"{shown['size']} transitions" + (f", {shown['checkpoints']} checkpoints" if shown["checkpoints"] else "")
+    checkpoints = f", {counted(shown['checkpoints'], 'checkpoint')}" if shown["checkpoints"] else ""
+    about = counted(shown["size"], "transition") + checkpoints
     return [(name, about)] + ([("root", shown["root"])] if "root" in shown else [])
 
 

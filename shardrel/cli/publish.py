@@ -16,6 +16,7 @@ from shardrel.cli.output import Result, meter
 from shardrel.cli.renames import read_renames
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import publishers, the_gate
+from shardrel.cli.words import counted
 from shardrel.errors import ErrorCode, InvalidInputError, NotFoundError, RefusedError
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ def _check_meant(declared: "Snapshot", dataset: str, *, chosen: bool) -> None:
 def _shown(done: "PublishResult") -> Result:
     import msgspec
 
+    verb = "is" if done.shards == 1 else "are"
     return Result(
         data={
             "root": done.root,
@@ -159,7 +161,7 @@ def _shown(done: "PublishResult") -> Result:
             "alreadyPresent": done.already_present,
             "schemaEvolution": None if done.evolution is None else msgspec.to_builtins(done.evolution),
         },
-        headline=f"{done.shards} shards with {done.records:,} records are {done.state}",
+        headline=f"{counted(done.shards, 'shard')} with {counted(done.records, 'record')} {verb} {done.state}",
         facts=[
             ("root", done.root),
             ("content", done.content_digest),

@@ -12,6 +12,7 @@ from shardrel.cli.decryption import Decrypt, unlocked
 from shardrel.cli.output import Result, meter
 from shardrel.cli.roots import root_and_gate
 from shardrel.cli.settings import Settings
+from shardrel.cli.words import counted
 
 if TYPE_CHECKING:
     from shardrel.data.pull import Pulled
@@ -84,7 +85,7 @@ def _shown(root: str, done: "Pulled", known: _Known, to: Path, split: str | None
             "refusal": None if against is None else {"code": against.code.value, "message": against.message},
             "folder": str(to),
         },
-        headline=f"{done.shards} shards, {done.records:,} records in {to}",
+        headline=f"{counted(done.shards, 'shard')}, {counted(done.records, 'record')} in {to}",
         sentences=[] if against is None else [f"Don't use it: {against.message} ({against.code.value})."],
         facts=[
             ("root", root),

@@ -14,7 +14,7 @@ from shardrel.cli.page import page
 from shardrel.cli.roots import known_root
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import the_gate
-from shardrel.cli.words import history_table, life_data, lives_table, short
+from shardrel.cli.words import counted, history_table, life_data, lives_table, short
 
 if TYPE_CHECKING:
     from shardrel.gate.about import About, Said
@@ -74,7 +74,7 @@ def _result(
             "transitions": [entry.sequence for entry in about.history],
             "html": None if html is None else str(html),
         },
-        headline=f"{totals.records:,} records in {totals.shards:,} shards, {about.state}",
+        headline=f"{counted(totals.records, 'record')} in {counted(totals.shards, 'shard')}, {about.state}",
         sentences=[_today(about)],
         facts=_facts(about, release, fences),
         tables=[table for table in _tables(about, release, schema) if table.rows],

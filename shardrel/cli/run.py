@@ -10,7 +10,7 @@ from shardrel.cli.mix import mix_of
 from shardrel.cli.output import Result
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import call_as, the_gate
-from shardrel.cli.words import why_closed
+from shardrel.cli.words import run_state, why_closed
 
 if TYPE_CHECKING:
     from shardrel.gate.facts import Refuse
@@ -100,12 +100,12 @@ def _shown(run: "RunView", refusal: "Refuse | None" = None) -> Result:
             "renewal": None if refusal is None else {"code": refusal.code.value, "message": refusal.message},
             "head": msgspec.to_builtins(run.head),
         },
-        headline=f"Run {run.run_id} is {run.state}",
+        headline=f"Run {run.run_id} is {run_state(run.state)}",
         sentences=_next(run, refusal),
         facts=[
             *_pinned(run),
             ("permit", run.permit or _why(run)),
-            ("checkpoint", "none" if run.head is None else f"generation {run.head.generation}, step {run.head.step}"),
+            ("checkpoint", "none" if run.head is None else f"generation {run.head.generation}, step {run.head.step:,}"),
         ],
     )
 

@@ -11,6 +11,7 @@ from shardrel.cli.fencing import selectors_upto
 from shardrel.cli.output import Result, meter
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import the_gate
+from shardrel.cli.words import counted
 from shardrel.errors import ErrorCode, InvalidInputError
 
 
@@ -74,7 +75,7 @@ def snapshot(
             "tombstoneWatermark": fences.tombstone_watermark,
             "benchmarkFence": fences.benchmark_fence,
         },
-        headline=f"{done.records:,} records are declared",
+        headline=f"{counted(done.records, 'record')} {'is' if done.records == 1 else 'are'} declared",
         facts=[
             ("snapshot", done.snapshot),
             ("record schema", done.record_schema),

@@ -15,6 +15,7 @@ from shardrel.cli.recheck import recheck
 from shardrel.cli.settings import Settings
 from shardrel.cli.signing import call, role_keys, signers, the_gate
 from shardrel.cli.standing import Standing, standing
+from shardrel.cli.words import counted
 from shardrel.errors import ErrorCode, InvalidInputError, ShardrelError
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _shown(done: "VerifyResult", revoked: dict[str, Any] | None, stands: Standin
             "revocation": revoked,
             "state": stands.state,
         },
-        headline=f"{report.verdict}: {report.shards} shards, {report.records:,} records"
+        headline=f"{report.verdict}: {counted(report.shards, 'shard')}, {counted(report.records, 'record')}"
         + ("" if done.summary_digest else "; nothing is new since that report, and nothing was signed"),
         facts=[
             ("root", report.root),

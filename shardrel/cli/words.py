@@ -1,7 +1,7 @@
 """Transitions and permits in words, for people. Digests are cut to twelve digits, which every verb takes for a root."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from shardrel.cli.output import Table
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from shardrel.gate.permit_lives import Closing, PermitLife
     from shardrel.records.gate import Closed
 
+Row = TypeVar("Row")
 _SHOWN = 3
 _SCREEN = 20
 
@@ -20,6 +21,16 @@ def beginning(table: Table) -> Table:
         return table
     title = f"{table.title}: {_SCREEN} of {len(table.rows):,}, all with --json"
     return Table(title=title, columns=table.columns, rows=table.rows[:_SCREEN])
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things; none of these words has an irregular plural."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def run_state(state: str) -> str:
+    """A run's state: one whose permit is closed is open all the same, pins its root, and has to be ended."""
+    return "open, without a permit" if state == "closed" else state
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
@@ -60,7 +71,7 @@ def what(entry: "LogEntry") -> str:
         case "set-policy":
             return f"{short(asked['previous']['digest'])} → {short(asked['policy']['digest'])}"
         case "retire":
-            return f"{asked['objects']:,} objects, {len(asked['roots'])} roots"
+            return f"{counted(asked['objects'], 'object')}, {counted(len(asked['roots']), 'root')}"
         case _:
             return str(asked.get("run") or asked.get("boundary") or "")
 
@@ -161,13 +172,29 @@ def _span(first: int, last: int) -> str:
     return str(last) if first == last else f"{first}–{last}"
 
 
-def history_table(entries: "Sequence[LogEntry]", title: str | None = None) -> Table:
-    """Three lines a transition: what was asked, what came of it, by whom and when under which operation."""
+def shown_of(shown: int, total: int) -> str:
+    """What a headline adds where only the end of a list is shown."""
+    return "" if shown == total else f"; the newest {shown:,} are shown"
+
+
+def last(rows: "Sequence[Row]", newest: int | None) -> "Sequence[Row]":
+    """The end of a list; None for all of it."""
+    return rows if newest is None or newest >= len(rows) else rows[len(rows) - newest :]
+
+
+def history_table(entries: "Sequence[LogEntry]", title: str | None = None, newest: int | None = None) -> Table:
+    """Three lines a transition: what was asked, what came of it, by whom and when under which operation.
+
+    Args:
+        entries: All of them, since permits are told by their holders.
+        title: Of the table.
+        newest: How many are shown; None for all.
+    """
     from shardrel.gate.permit_lives import permit_lives
 
     held = {life.permit: holder(life) for life in permit_lives(entries)}
     rows: list[tuple[object, str]] = []
-    for entry in entries:
+    for entry in last(entries, newest):
         rows.append((entry.sequence, f"{entry.kind}  {what(entry)}".rstrip()))
         came = effect(entry, held)
         if came:

@@ -107,6 +107,7 @@ def test_import_takes_what_dcp_saved_and_names_what_is_no_data(shardrel: Command
 def test_show_counts_what_the_manifest_lists(shardrel: Command) -> None:
     shown = shardrel("checkpoint", "show", RUN, *STORE)
     assert (shown["tensors"], shown["state"]) == (8, ["model", "optimizer", "scheduler"])
+    assert shown["status"] == "ADMITTED"
     assert shown["bytes"] > 700 * 401 * 4
     assert 1 < shown["objects"] <= shown["regions"]
     assert (shown["copies"], shown["owners"]) == (0, {})

@@ -166,6 +166,10 @@ def test_fence_status_and_log(shardrel: Command, root: str) -> None:
     Path("before.json").write_text(json.dumps(history))
     assert shardrel.code("log", "--against", "nowhere.json", status=2) == "input.no-such-file"
     assert shardrel("log", "--against", "before.json")["transitions"] == history["transitions"]
+    newest = shardrel("log", "--limit", "2")
+    assert (newest["transitions"], newest["total"]) == (history["transitions"][-2:], len(history["transitions"]))
+    Path("newest.json").write_text(json.dumps(newest))
+    assert shardrel.code("log", "--against", "newest.json", status=2) == "input.invalid"
     Path("empty.json").write_text('{"transitions": []}')
     assert shardrel.code("log", "--against", "empty.json", status=2) == "input.invalid"
     history["transitions"].append({**history["transitions"][-1], "digest": "sha256:" + "0" * 64})

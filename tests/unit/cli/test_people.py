@@ -184,3 +184,33 @@ def test_a_pull_says_what_was_there_and_what_the_gate_says(shardrel: Command) ->
     again = shardrel("pull", root, "--to", "out")
     assert (again["alreadyPresent"], again["refusal"]) == (first["shards"] - 1, None)
     assert shardrel("pull", root, "--to", "new", "--dataset", "other")["state"] is None
+
+
+def test_one_of_a_thing_is_one_and_not_ones(shardrel: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "4 keys made" in text_of(capsys, "keys", "make")
+    assert "1 key made in .shardrel/keys, 1 key of the names there before" in text_of(
+        capsys, "keys", "make", "alice", "admin"
+    )
+    assert shardrel("keys", "make", "alice")["made"] == []
+    shardrel("init")
+    write("one.jsonl", [record(1)])
+    assert text_of(capsys, "snapshot", "one.jsonl", "--id-column", "id").startswith("1 record is declared")
+    snapshot = shardrel("snapshot", "one.jsonl", "--id-column", "id")["snapshot"]
+    assert text_of(capsys, "publish", snapshot, "--source", "one.jsonl", "--shards", "1").startswith(
+        "1 shard with 1 record is STAGED"
+    )
+    (root,) = shardrel("status")["candidates"]
+    assert text_of(capsys, "verify", root).startswith("PASSED: 1 shard, 1 record")
+    assert text_of(capsys, "pull", root, "--to", "out").startswith("1 shard, 1 record in out")
+
+
+def test_the_newest_of_a_long_log_are_shown_with_their_holders(
+    shardrel: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shardrel("init")
+    Path("gone.jsonl").write_text('{"sequence": 1, "sampleId": "x"}\n')
+    shardrel("fence", "tombstones", "gone.jsonl")
+    text = text_of(capsys, "log", "--limit", "1")
+    assert text.startswith("2 transitions, checked; the newest 1 are shown")
+    assert "advance-fence" in text
+    assert "init  the gate" not in text

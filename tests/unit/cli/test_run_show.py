@@ -55,4 +55,6 @@ def test_it_says_what_to_do(
     assert (shown["state"], shown["closed"]["by"], shown["root"]) == ("closed", "tombstones", world.root)
     assert (shown["renewal"] or {}).get("code") == code
     assert main(words) == 0
-    assert f"shardrel {command}" in " ".join(capsys.readouterr().out.split())
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"shardrel {command}" in text
+    assert text.startswith(f"Run {world.run} is open, without a permit")

@@ -1,5 +1,7 @@
 """Checkpoints under retention: the last one of a finished run stays, the others and those of cancelled runs go."""
 
+from pathlib import Path
+
 import pytest
 
 from shardrel.canonical import json
@@ -12,8 +14,10 @@ from shardrel.records.checkpoint import CheckpointManifest, CommitRecord, Cut, R
 from shardrel.records.descriptor import TENSOR_BYTES
 from shardrel.records.transition import AdmitCheckpoint
 from shardrel.store.layout import commit_key
+from shardrel.store.local import LocalStore
 from shardrel.store.memory import MemoryStore
 from shardrel.store.objects import put, put_record, settle_create
+from tests.support.command import Command, shardrel_in
 from tests.support.retained import Retained, retained
 
 RUN = "job"
@@ -119,3 +123,24 @@ def test_a_kept_checkpoint_that_cannot_be_read_stops_it(scene: Retained, damage:
     wanted = {"absent": ErrorCode.STORAGE_ABSENT, "changed": ErrorCode.STORAGE_DIGEST}
     assert caught.value.code == wanted[damage]
     assert scene.objects() == before
+
+
+def listed(shardrel: Command, scene: Retained, *more: str) -> list[tuple[int, str]]:
+    line = ("checkpoint", "list", RUN, "--store", "store", "--dataset", scene.made.dataset, *more)
+    return [(row["generation"], row["state"]) for row in shardrel(*line)["checkpoints"]]
+
+
+def test_the_list_tells_which_were_collected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shardrel = shardrel_in(tmp_path, monkeypatch, capsys)
+    scene = retained(LocalStore(tmp_path / "store"), releases=2)
+    start(scene.store, scene.made.dataset, "prod", scene.call(), run_id=RUN)
+    for generation in range(3):
+        checkpoint(scene, generation)
+    finish(scene.store, scene.made.dataset, RUN, scene.call())
+    assert listed(shardrel, scene) == [(0, "ADMITTED"), (1, "ADMITTED"), (2, "ADMITTED")]
+    scene.gc()
+    assert listed(shardrel, scene) == [(0, "COLLECTED"), (1, "COLLECTED"), (2, "ADMITTED")]
+    assert listed(shardrel, scene, "--limit", "2") == [(1, "COLLECTED"), (2, "ADMITTED")]
+    assert listed(shardrel, scene, "--limit", "0") == []
