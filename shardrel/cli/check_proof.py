@@ -8,7 +8,7 @@ import typer
 
 from shardrel.canonical.json import MAX_RECORD_BYTES
 from shardrel.cli.access import full_digest
-from shardrel.cli.output import Result
+from shardrel.cli.output import Result, spelled
 from shardrel.cli.prove import asserted, facts_of, readable
 from shardrel.cli.settings import Settings
 from shardrel.errors import ErrorCode, FormatError, IntegrityError, InvalidInputError
@@ -48,7 +48,7 @@ def check_proof(
         named = _named(data)
         proof = check(data if named is None else _read(named), digest, sample_id)
     except (FormatError, IntegrityError) as err:
-        error = {"code": err.code.value, "message": err.message, "context": dict(err.context)}
+        error = {"code": err.code.value, "message": err.message, "context": spelled(err.context)}
         facts = [("code", err.code.value), ("root", digest)]
         return Result(
             data={"valid": False, "error": error}, headline=f"Not valid: {err.message}", facts=facts, status=1

@@ -7,6 +7,7 @@ Progress goes to stderr, and only where that is a terminal.
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -156,8 +157,9 @@ def visible(value: object) -> str:
 
 def write_error(code: str, message: str, context: Mapping[str, Any], *, as_json: bool) -> None:
     """Show a refusal: the JSON error object on stdout, or lines for people on stderr."""
+    context = spelled(context)
     if as_json:
-        write_json({"error": {"code": code, "message": message, "context": dict(context)}})
+        write_json({"error": {"code": code, "message": message, "context": context}})
         return
     lines = ["\n".join(visible(line) for line in f"shardrel: {message}".splitlines()), f"  code: {code}"]
     for name, value in context.items():
@@ -165,6 +167,11 @@ def write_error(code: str, message: str, context: Mapping[str, Any], *, as_json:
             values = value if isinstance(value, list) else [value]
             lines.append(f"  {name}: {', '.join(visible(one) for one in values)}")
     _to_stderr("\n".join(lines) + "\n")
+
+
+def spelled(context: Mapping[str, Any]) -> dict[str, Any]:
+    """A context with its names as all names in JSON are, whatever the code calls them."""
+    return {re.sub(r"(?<=[a-z0-9])_([a-z0-9])", lambda at: at[1].upper(), name): said for name, said in context.items()}
 
 
 class Meter:

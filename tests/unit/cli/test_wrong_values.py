@@ -71,6 +71,18 @@ def test_what_policy_show_prints_is_taken_as_a_policy(shardrel: Command) -> None
         assert shardrel.code("policy", "set", "policy.json", status=2) == "input.policy"
 
 
+def test_names_in_a_context_are_spelled_as_all_names_in_json(shardrel: Command) -> None:
+    shardrel("init")
+    Path("again.jsonl").write_text(Path("texts.jsonl").read_text())
+    error = shardrel("snapshot", "texts.jsonl", "again.jsonl", "--id-column", "id", status=2)["error"]
+    assert error["code"] == "input.duplicate-id"
+    assert set(error["context"]) == {"path", "row", "otherPath", "otherRow"}
+    Path("gone.jsonl").write_text('{"sequence": 1, "sampleId": "t1"}\n')
+    shardrel("fence", "tombstones", "gone.jsonl")
+    context = shardrel("snapshot", "texts.jsonl", "--id-column", "id", status=1)["error"]["context"]
+    assert (context["tombstoneHits"], context["benchmarkHits"]) == (1, 0)
+
+
 @pytest.mark.parametrize("option", ["--id-column", "--token-column", "--text-column"])
 def test_a_column_that_is_not_there_comes_with_those_that_are(shardrel: Command, option: str) -> None:
     shardrel("init")
