@@ -149,6 +149,30 @@ def named(selectors: Iterable[Selectors], listed: Listed) -> Mask:
     return mask
 
 
+def naming(entries: Iterable[TombstoneEntry | BenchmarkEntry], listed: Listed) -> set[int]:
+    """Sequences of the entries that name any of the listed tuples by what a tuple tells."""
+    ids = set(listed.ids.to_pylist())
+    sources, versions = (column.to_pylist() for column in listed.context[:2])
+    pairs = {*zip(sources, versions, strict=True), *((source, None) for source in sources)}
+    contents = {bytes(row) for row in listed.content}
+    return {entry.sequence for entry in entries if _names(entry, ids, pairs, contents)}
+
+
+def _names(
+    entry: TombstoneEntry | BenchmarkEntry,
+    ids: set[str],
+    pairs: set[tuple[str, str | None]],
+    contents: set[bytes],
+) -> bool:
+    if entry.content_digest is not None:
+        return raw_digest(entry.content_digest) in contents
+    if isinstance(entry, BenchmarkEntry):
+        return False
+    if entry.source_id is not None:
+        return (entry.source_id, entry.source_version) in pairs
+    return entry.sample_id in ids
+
+
 def text_hits(selectors: Selectors, columns: Iterable[Any]) -> Mask | None:
     """Members one of whose text columns a selector names by text; None without such selectors."""
     if not selectors.by_text:

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-import numpy as np
-
 from shardrel.errors import ErrorCode, IntegrityError
 from shardrel.records.release import Release
 from shardrel.records.schema import RecordSchema
@@ -29,6 +27,8 @@ Item = TypeVar("Item")
 
 def count_hits(store: Store, release: Release, logs: Logs, selectors: Both, world: World, tally: Tally) -> None:
     """Hits of these selectors; where any selects by text all shards are read, else the parts of the snapshot alone.
+
+    Only there the tally gets to know which entries they are of.
 
     Raises:
         IntegrityError, NotFoundError, FormatError, RefusedError: What the release leads to cannot be read.
@@ -66,6 +66,7 @@ def _in_snapshot(
     except FlawError as flaw:
         raise IntegrityError(flaw.code, flaw.detail, snapshot=release.dataset_snapshot) from flaw
     left_out = fences.left_out(logs, release.tombstone_watermark, release.benchmark_fence)
+    tally.entries = (set(), set())
     lowers = [None, *(part.last_sample_id for part in snapshot.parts)]
 
     def look(number: int) -> None:
@@ -78,21 +79,24 @@ def _in_snapshot(
         except FlawError as flaw:
             tally.add([Spot(code=flaw.code, subject=release.dataset_snapshot, detail=flaw.detail)])
             return
-        tally.add(_spots(listed, left_out, selectors, release.dataset_snapshot))
+        for code, hit in _hits(listed, left_out, selectors):
+            first = hit.ids[0].as_py()
+            tally.add([Spot(code=code, subject=release.dataset_snapshot, count=len(hit), sample_id=first)])
+            tombstoned = code is ErrorCode.TOMBSTONE_HIT
+            tally.name(code, fences.naming(logs.tombstones if tombstoned else logs.benchmarks, hit))
 
     _each(range(len(snapshot.parts)), look, world)
 
 
-def _spots(listed: Listed, left_out: Both, selectors: Both, subject: str) -> Iterator[Spot]:
+def _hits(listed: Listed, left_out: Both, selectors: Both) -> Iterator[tuple[ErrorCode, Listed]]:
     named = [fences.named((chosen,), listed) for chosen in selectors]
     if not any(mask.any() for mask in named):
         return
     released = ~fences.named(left_out, listed)
     for code, mask in zip((ErrorCode.TOMBSTONE_HIT, ErrorCode.BENCHMARK_HIT), named, strict=True):
-        places = np.flatnonzero(mask & released)
-        if len(places):
-            first = listed.ids[int(places[0])].as_py()
-            yield Spot(code=code, subject=subject, count=len(places), sample_id=first)
+        hit = mask & released
+        if hit.any():
+            yield code, listed.where(hit)
 
 
 def _each(items: Sequence[Item], look: Callable[[Item], None], world: World) -> None:

@@ -1,7 +1,7 @@
 """recheck: only what the fence logs took in since a root last passed. Source: schemas/SPEC.md#verification"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -74,7 +74,12 @@ def recheck_fences(
         records=release.totals.records,
         times=(started, world.now()),
     )
-    return sign(store, report, gate, world.signer)
+    named = None if tally.entries is None else (_ascending(tally.entries[0]), _ascending(tally.entries[1]))
+    return replace(sign(store, report, gate, world.signer), entries=named)
+
+
+def _ascending(sequences: set[int]) -> tuple[int, ...]:
+    return tuple(sorted(sequences))
 
 
 @dataclass(frozen=True, slots=True)

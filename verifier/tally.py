@@ -30,10 +30,13 @@ class Tally:
 
     Attributes:
         nameless: Of an encrypted release not even digests of sample ids are told: an id can be guessed.
+        entries: Sequences of the tombstones and of the benchmarks that hits are of; None where nobody looked. No
+            report has them: they are for whoever asked.
     """
 
     def __init__(self) -> None:
         self.nameless = False
+        self.entries: tuple[set[int], set[int]] | None = None
         self._lock = threading.Lock()
         self._spots: dict[tuple[str, str, str], Spot] = {}
 
@@ -44,6 +47,12 @@ class Tally:
                 key = (spot.code, spot.subject, spot.detail or "")
                 known = self._spots.get(key)
                 self._spots[key] = spot if known is None else _merge(known, spot)
+
+    def name(self, code: ErrorCode, sequences: set[int]) -> None:
+        """Take in which entries the hits of a log are of."""
+        with self._lock:
+            if self.entries is not None:
+                self.entries[code is ErrorCode.BENCHMARK_HIT].update(sequences)
 
     def findings(self) -> list[Finding]:
         """All of them, sorted by subject, code and detail."""

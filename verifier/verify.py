@@ -82,11 +82,13 @@ class VerifyResult:
         report_digest: Of the envelope that holds the report.
         summary_digest: Of the envelope that holds the SLSA verification summary; None for a report that was there
             before, behind which nothing is new.
+        entries: Sequences of the tombstones and of the benchmarks that hits are of; None where nobody looked for them.
     """
 
     report: Report
     report_digest: str
     summary_digest: str | None
+    entries: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

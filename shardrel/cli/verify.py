@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,7 +21,6 @@ from shardrel.errors import ErrorCode, InvalidInputError, ShardrelError
 
 if TYPE_CHECKING:
     from shardrel.gate.view import GateView
-    from shardrel.records.report import Report
     from shardrel.store.port import Store
     from verifier.verify import VerifyResult
 
@@ -134,6 +134,9 @@ def _shown(done: "VerifyResult", revoked: dict[str, Any] | None, stands: Standin
             "benchmarks": msgspec.to_builtins(report.benchmarks),
             "revocation": revoked,
             "state": stands.state,
+            "hitBy": None
+            if done.entries is None
+            else dict(zip(("tombstones", "benchmarks"), map(list, done.entries), strict=True)),
         },
         headline=f"{report.verdict}: {counted(report.shards, 'shard')}, {counted(report.records, 'record')}"
         + ("" if done.summary_digest else "; nothing is new since that report, and nothing was signed"),
@@ -143,7 +146,7 @@ def _shown(done: "VerifyResult", revoked: dict[str, Any] | None, stands: Standin
             *wrong,
             ("the gate", stands.sentence),
             *_unrevoked(revoked),
-            *_looked_at(report),
+            *_looked_at(done),
         ],
         tables=[_table(findings)] if findings else [],
         status=0 if report.verdict == "PASSED" else 1,
@@ -156,21 +159,29 @@ def _unrevoked(revoked: dict[str, Any] | None) -> list[tuple[str, object]]:
     return [("not revoked", revoked["error"]["message"])]
 
 
-def _looked_at(report: "Report") -> list[tuple[str, object]]:
-    """Where to go on from a hit: a report tells the range of entries, and no names."""
+def _looked_at(done: "VerifyResult") -> list[tuple[str, object]]:
+    """Which entries a hit is of, or where to go on from it: a report tells their range, and no names."""
+    report, entries = done.report, done.entries or (None, None)
     logs = (
-        ("tombstones", report.counts.tombstone_hits, report.tombstones),
-        ("benchmarks", report.counts.benchmark_hits, report.benchmarks),
+        ("tombstones", report.counts.tombstone_hits, report.tombstones, entries[0]),
+        ("benchmarks", report.counts.benchmark_hits, report.benchmarks, entries[1]),
     )
     return [
-        (
+        (f"hit by {name}", _listed(sequences))
+        if sequences
+        else (
             "looked at",
             f"{name} {seen.first} to {seen.last}; shardrel affected --{name} FILE counts the members that "
             "the entries of a file name",
         )
-        for name, hits, seen in logs
+        for name, hits, seen, sequences in logs
         if hits
     ]
+
+
+def _listed(sequences: Sequence[int]) -> str:
+    more = f" and {len(sequences) - _SHOWN} more (--json has all)" if len(sequences) > _SHOWN else ""
+    return ", ".join(map(str, sequences[:_SHOWN])) + more
 
 
 def _table(findings: list[dict[str, Any]]) -> Table:

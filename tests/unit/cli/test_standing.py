@@ -1,6 +1,7 @@
 """Behind its verdict, verify says how the root stands at the gate, and what comes next."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -78,12 +79,15 @@ def test_a_hit_revokes_nothing_and_names_the_refusal(
     shardrel("verify", root)
     shardrel("approve", root)
     shardrel("admit", root, "--alias", "prod")
-    Path("gone.jsonl").write_text('{"sequence": 1, "sampleId": "t1"}\n')
+    Path("gone.jsonl").write_text('{"sequence": 1, "sampleId": "else"}\n{"sequence": 2, "sampleId": "t1"}\n')
     shardrel("fence", "tombstones", "gone.jsonl")
-    assert shardrel("verify", root, "--fences-only", status=1)["state"] == "ADMITTED"
+    found = shardrel("verify", root, "--fences-only", status=1)
+    assert (found["state"], found["hitBy"]) == ("ADMITTED", {"tombstones": [2], "benchmarks": []})
     assert "release a snapshot without them" in told(capsys, "verify", root)[1]
     assert main(["verify", root, "--fences-only"]) == 1
-    assert "tombstones 1 to 1; shardrel affected --tombstones FILE" in capsys.readouterr().out
+    assert re.search(r"hit by tombstones +2\n", capsys.readouterr().out)
+    assert main(["verify", root]) == 1
+    assert "tombstones 1 to 2; shardrel affected --tombstones FILE" in capsys.readouterr().out
 
 
 def advice(shardrel: Command, *line: str) -> list[str]:

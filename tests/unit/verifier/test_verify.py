@@ -108,7 +108,9 @@ def test_a_tombstone_hit_is_counted_by_both_forms(selector: str) -> None:
     }[selector]
     fence(built, "tombstones", tombstone(1, sample_id="nobody"), tombstone(2, **named))
     full = built.verified(built.root).report
-    delta = recheck_fences(built.store, built.root, gate_of(built), world=a_world(built.made)).report
+    checked = recheck_fences(built.store, built.root, gate_of(built), world=a_world(built.made))
+    delta = checked.report
+    assert checked.entries == ((2,), ())
     assert codes(full) == codes(delta) == {ErrorCode.TOMBSTONE_HIT}
     assert full.counts.tombstone_hits == delta.counts.tombstone_hits > 0
     assert (full.kind, full.tombstones.first, full.tombstones.last) == ("full", 1, 2)
@@ -129,7 +131,9 @@ def test_a_benchmark_hit_is_counted_by_both_forms(selector: str) -> None:
     value = _content(built) if selector == "content_digest" else to_digest(text)
     fence(built, "benchmarks", benchmark(1, **{selector: value}))
     full = built.verified(built.root).report
-    delta = recheck_fences(built.store, built.root, gate_of(built), world=a_world(built.made)).report
+    checked = recheck_fences(built.store, built.root, gate_of(built), world=a_world(built.made))
+    delta = checked.report
+    assert checked.entries == (((), (1,)) if selector == "content_digest" else None)
     assert codes(full) == codes(delta) == {ErrorCode.BENCHMARK_HIT}
     assert full.counts.benchmark_hits == delta.counts.benchmark_hits == 1
 
