@@ -72,7 +72,9 @@ def mismatches(indexed: Indexed, seen: Seen) -> int:
     """
     if len(indexed) != len(seen):
         return abs(len(indexed) - len(seen))
-    pairs = ((indexed.leaves, seen.leaves), (indexed.shards, seen.shards), (indexed.rows, seen.rows))
+    # Leaves as whole words, which takes an eighth of the memory to compare.
+    leaves = (np.ascontiguousarray(some).view(np.uint64) for some in (indexed.leaves, seen.leaves))
+    pairs = (tuple(leaves), (indexed.shards, seen.shards), (indexed.rows, seen.rows))
     # Whole columns first: that is the usual case.
     if indexed.ids.equals(seen.ids) and all(np.array_equal(have, want) for have, want in pairs):
         return 0

@@ -98,6 +98,10 @@ def weight(values: Any) -> int:
     """Upper estimate of the bytes that encoding takes, dictionaries unfolded; looks at no value."""
     values = undressed(values)
     rows, kind = 9 * len(values), values.type
+    if pt.is_dictionary(kind) and len(values.dictionary) == 1 and pt.is_string(kind.value_type):
+        # As where records come from often is: known without a look at the indices.
+        size = int(pc.binary_length(values.dictionary)[0].as_py() or 0)
+        return rows + size * int(len(values) - values.null_count)
     if (fold := folded(values)) is not None:
         return rows + _folded_weight(*fold)
     if pt.is_struct(kind):

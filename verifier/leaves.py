@@ -1,5 +1,6 @@
 """Leaves of member tuples, and the digests over them. Source: schemas/SPEC.md#member-tuples, #shard-stream"""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,16 +31,23 @@ def tuple_leaves(ids: Any, context: tuple[Any, Any, Any], content: Bytes32, sche
 def _origin(context: tuple[Any, Any, Any], schema_digest: bytes) -> Fixed:
     """Origin of each row; what several rows share is hashed once."""
     folded = [values if pt.is_dictionary(values.type) else values.dictionary_encode() for values in context]
+    if all(len(values.dictionary) == 1 for values in folded):
+        return Fixed(_hashed(folded, np.zeros(1, np.int64), schema_digest)[0], None)
     numbered = codes(folded[0]).astype(np.int64)
     for values in folded[1:]:
         if len(values.dictionary) > 1:
             numbered = _renumbered(numbered)[0] * len(values.dictionary) + codes(values)
     numbered, firsts = _renumbered(numbered)
+    hashed = _hashed(folded, firsts, schema_digest)
+    return Fixed(hashed[0] if len(hashed) == 1 else hashed.take(numbered, axis=0), None)
+
+
+def _hashed(folded: Sequence[Any], rows: Any, schema_digest: bytes) -> Bytes32:
+    """Origins of some rows."""
     pieces: list[Piece] = [constant(Domain.ORIGIN.value)]
     for values in folded:
-        pieces += _prefixed(plain(values.take(pa.array(firsts))))
-    hashed = sha256_rows(weave(len(firsts), [*pieces, constant(schema_digest)]))
-    return Fixed(hashed[0] if len(hashed) == 1 else hashed.take(numbered, axis=0), None)
+        pieces += _prefixed(plain(values.take(pa.array(rows))))
+    return sha256_rows(weave(len(rows), [*pieces, constant(schema_digest)]))
 
 
 def _prefixed(values: Any) -> list[Piece]:

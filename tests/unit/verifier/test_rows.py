@@ -109,3 +109,9 @@ def test_a_folded_value_weighs_as_much_as_its_rows() -> None:
 
 def test_no_records_and_no_columns() -> None:
     assert digests(pa.table({"a": pa.array([], pa.int8())})).digests.shape == (0, 32)
+
+
+def test_one_string_for_all_rows_weighs_as_much_as_when_it_is_written_out() -> None:
+    indices, lone = pa.array([0, None, 0], pa.int32()), pa.array(["x" * 50])
+    several = pa.DictionaryArray.from_arrays(indices, pa.array(["x" * 50, "unused"]))
+    assert layout.weight(pa.DictionaryArray.from_arrays(indices, lone)) == layout.weight(several) == 3 * 9 + 2 * 50
