@@ -80,8 +80,11 @@ def make_encryption(
 ) -> Result:
     """Make a key that encrypts data keys; none is ever replaced."""
     from shardrel.trust.key_files import make_key_file
+    from shardrel.trust.private_files import keep_out_of_git
 
+    fresh = not settings.keys.exists()
     path, key = make_key_file(settings.keys, name, version)
+    keep_out_of_git(settings.keys, fresh=fresh)
     return Result(
         data=_described(path, key),
         headline=f"A key-encryption key lies in {path}: without it, what it encrypts is lost",

@@ -29,15 +29,17 @@ def init(
     from shardrel.gate.view import datasets_of, find_gate
     from shardrel.trust import keyring
     from shardrel.trust.policy import default_policy
+    from shardrel.trust.private_files import keep_out_of_git
 
     store = the_store(settings)
-    there = find_gate(store, settings.dataset)
+    there, fresh = find_gate(store, settings.dataset), not settings.keys.exists()
     if policy is not None:
         rules = read_policy(policy)
     elif there is not None:
         rules = there.policy
     else:
         rules = default_policy(keyring.ensure(settings.keys))
+    keep_out_of_git(settings.keys, fresh=fresh)
     # A gate that is there needs nobody's signature to be found there.
     by = [] if there is not None else signers(settings, rules, "governor")
     store = _probed(store, settings)

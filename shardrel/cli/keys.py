@@ -30,10 +30,12 @@ def make(
 ) -> Result:
     """Make private keys that are not there yet; none is ever replaced."""
     from shardrel.trust import keyring
+    from shardrel.trust.private_files import keep_out_of_git
 
     chosen = passphrases.choose() if passphrase else None
-    before = frozenset(keyring.names(settings.keys))
+    before, fresh = frozenset(keyring.names(settings.keys)), not settings.keys.exists()
     asked = keyring.ensure(settings.keys, tuple(names or keyring.DEFAULT_NAMES), scheme, passphrase=chosen)
+    keep_out_of_git(settings.keys, fresh=fresh)
     made = sorted(asked.keys() - before)
     shown = _listed(list(asked.values()), settings)
     there = f", {counted(len(asked) - len(made), 'key')} of the names there before" if len(made) < len(asked) else ""

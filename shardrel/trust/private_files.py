@@ -3,6 +3,7 @@
 Source: schemas/SPEC.md#keys
 """
 
+import contextlib
 import os
 import stat
 from pathlib import Path
@@ -42,6 +43,23 @@ def make_folder(folder: Path) -> None:
         if not os.access(one, os.R_OK) or one.stat().st_dev != device:
             return
         sync_folder(one)
+
+
+def keep_out_of_git(folder: Path, *, fresh: bool) -> None:
+    """Have git take no notice of keys, which ``git add`` would else take along.
+
+    Args:
+        folder: Of the keys.
+        fresh: It was made for them. In any other one there may be what git shall see.
+
+    Effects: a file ``.gitignore`` in the folder ``.shardrel`` above, else in the folder where that is fresh; twice is
+        harmless, and where none can be written there is none.
+    """
+    ours = folder.absolute().parent
+    into = ours if ours.name == ".shardrel" else folder if fresh else None
+    if into is not None and into.is_dir() and not (into / ".gitignore").exists():
+        with contextlib.suppress(OSError):
+            create(into / ".gitignore", b"*\n", 0o644)
 
 
 def check_folder(folder: Path) -> None:

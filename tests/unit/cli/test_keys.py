@@ -32,6 +32,22 @@ def shardrel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     return shardrel_in(tmp_path, monkeypatch, capsys)
 
 
+@pytest.mark.parametrize("verb", [("init",), ("keys", "make"), ("keys", "make-encryption", "admin")])
+@pytest.mark.parametrize("keys", [".shardrel/keys", "elsewhere/keys"])
+def test_git_does_not_see_private_keys(shardrel: Command, verb: tuple[str, ...], keys: str) -> None:
+    subprocess.run(["git", "init", "-q"], check=True)
+    shardrel(*verb, "--keys", keys, "--store", ".shardrel/store")
+    assert list(Path(keys).glob("admin.*"))
+    seen = subprocess.run(["git", "status", "--porcelain", "-uall"], check=True, capture_output=True, text=True).stdout
+    assert not [line for line in seen.splitlines() if keys in line]
+
+
+def test_a_folder_that_has_other_files_is_not_hidden_from_git(shardrel: Command) -> None:
+    Path("mine").mkdir(mode=0o700)
+    shardrel("keys", "make", "--keys", "mine")
+    assert not Path("mine/.gitignore").exists()
+
+
 def staged(shardrel: Command) -> None:
     """A candidate that nobody verified: what approvals and a gate need, without a release."""
     store = LocalStore(".shardrel/store")
