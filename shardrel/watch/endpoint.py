@@ -1,5 +1,6 @@
 """An HTTP endpoint that answers GET alone and writes nothing down. Source: schemas/SPEC.md#watching."""
 
+import errno
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -51,7 +52,7 @@ def endpoint(host: str, port: int, pages: Pages) -> Iterator[int]:
     try:
         server = ThreadingHTTPServer((host, port), handler)
     except OSError as err:
-        raise InvalidInputError(ErrorCode.INPUT_INVALID, "can't listen at this address", host=host, port=port) from err
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, _why_not(host, port, err), host=host, port=port) from err
     thread = threading.Thread(target=server.serve_forever, args=(0.1,), name="shardrel-watch", daemon=True)
     thread.start()
     try:
@@ -59,6 +60,17 @@ def endpoint(host: str, port: int, pages: Pages) -> Iterator[int]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def address(host: str, port: int) -> str:
+    """What a browser is given."""
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def _why_not(host: str, port: int, err: OSError) -> str:
+    if err.errno == errno.EADDRINUSE:
+        return f"port {port} of {host} is in use; choose another one, or end what listens there"
+    return f"can't listen at port {port} of {host}: {err.strerror or type(err).__name__}"
 
 
 class _Handler(BaseHTTPRequestHandler):

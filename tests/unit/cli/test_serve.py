@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +18,7 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
+from shardrel.errors import InvalidInputError
 from shardrel.gate import fence, runs
 from shardrel.gate.attestations import attach
 from shardrel.gate.view import read_gate
@@ -23,6 +26,7 @@ from shardrel.records.report import REPORT_PREDICATE, STATEMENT_PAYLOAD, Counts
 from shardrel.store.local import LocalStore
 from shardrel.trust.envelope import seal
 from shardrel.trust.statement import statement
+from shardrel.watch.endpoint import address, endpoint
 from shardrel.watch.figures import METRICS, Figures
 from tests.support.gates import a_report
 from tests.support.runs import a_deletion
@@ -31,18 +35,23 @@ from tests.support.training import TrainingWorld, training_world
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@contextmanager
-def served(store: Path, dataset: str) -> Iterator[str]:
-    """The address of a running server; it has to end well at SIGTERM."""
-    words = ["serve", "--store", str(store), "--dataset", dataset, "--port", "0", "--every", "0", "--json"]
-    process = subprocess.Popen(
+def serving(store: Path, dataset: str, *more: str) -> "subprocess.Popen[str]":
+    """A server that has just been started."""
+    words = ["serve", "--store", str(store), "--dataset", dataset, "--port", "0", "--every", "0", *more]
+    return subprocess.Popen(
         [sys.executable, "-m", "shardrel.cli", *words],
         env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
+
+
+@contextmanager
+def served(store: Path, dataset: str) -> Iterator[str]:
+    """The address of a running server; it has to end well at SIGTERM."""
+    process = serving(store, dataset, "--json")
     assert process.stderr is not None
     line = process.stderr.readline()
     try:
-        yield f"http://127.0.0.1:{json.loads(line)['port']}"
+        yield str(json.loads(line)["url"]).rstrip("/")
     finally:
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=20)
@@ -119,6 +128,32 @@ def test_a_gate_that_does_not_hold_is_not_ready(world: TrainingWorld, tmp_path: 
         seen = figures(address)
         assert seen["shardrel_gate_ready"] == {(("dataset", "other"),): 0}
         assert sum(seen["shardrel_gate_read_failures_total"].values()) >= 1
+
+
+def test_people_are_told_the_address_and_that_there_is_no_gate(tmp_path: Path) -> None:
+    process = serving(tmp_path, "other")
+    assert process.stderr is not None
+    told, refused = process.stderr.readline(), process.stderr.readline()
+    [url] = re.findall(r"http://127\.0\.0\.1:\d+/", told)
+    status = get(url)[0]
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert (status, process.returncode) == (503, 0)
+    assert "gate.absent" in refused
+
+
+def test_an_address_is_one_that_a_browser_takes() -> None:
+    assert address("0.0.0.0", 1) == "http://0.0.0.0:1/"
+    assert address("::1", 2) == "http://[::1]:2/"
+
+
+def test_a_port_in_use_is_said_to_be() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidInputError) as caught:
+            endpoint("127.0.0.1", port, {}).__enter__()
+    assert caught.value.context == {"host": "127.0.0.1", "port": port}
+    assert "in use" in caught.value.message
 
 
 def test_figures_are_put_in_the_place_of_others_at_once() -> None:
