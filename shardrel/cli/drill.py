@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 _PANEL = "The drill crash"
 _POWER_PANEL = "The drill power-loss"
 
+_BY_THEMSELVES = {
+    drill_crash.NAME: "A process is killed while it commits a checkpoint, and what comes after is compared bit for bit.",
+    drill_power.NAME: "Every state that a loss of power may leave a local store in is recovered from.",
+}
+"""Not among ``all``: they take minutes, and torch or strace."""
+
 
 def drill(
     settings: Settings,
@@ -48,14 +54,18 @@ def drill(
         typer.Option(
             "--data",
             metavar="DIR",
-            help=f"Fashion-MNIST's four files; default {drill_crash.DATA}.",
+            help="The four files of Fashion-MNIST.",
             rich_help_panel=_PANEL,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of order and model.", rich_help_panel=_PANEL)] = 0,
-    ranks: Annotated[int, typer.Option("--ranks", min=1, max=6, help="Before the crash.", rich_help_panel=_PANEL)] = 4,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=0, help="Of order and model.", rich_help_panel=_PANEL)
+    ] = 0,
+    ranks: Annotated[
+        int, typer.Option("--ranks", metavar="N", min=1, max=6, help="Before the crash.", rich_help_panel=_PANEL)
+    ] = 4,
     onto: Annotated[
-        int, typer.Option("--onto", min=1, max=6, help="Ranks after resharding.", rich_help_panel=_PANEL)
+        int, typer.Option("--onto", metavar="N", min=1, max=6, help="Ranks after resharding.", rich_help_panel=_PANEL)
     ] = 3,
     repository: Annotated[
         Path | None,
@@ -93,7 +103,8 @@ def drill(
     there is touched. The keys are made for the drills and never saved.
 
     The drill "crash" is another kind: real processes train on Fashion-MNIST, the one that commits a checkpoint is
-    killed at --barrier, and what comes after is compared bit for bit with what was never interrupted.
+    killed at --barrier, and what comes after is compared bit for bit with what was never interrupted. Without --data
+    the four files are those in /usr/share/datasets/fashion-mnist.
 
     So is "power-loss": system calls of a local store are recorded, by strace, and every state that a loss of power may
     leave its disk in, at each of them, is rebuilt and recovered from.
@@ -166,10 +177,17 @@ def _taken_away(store: "Store", parents: list[Path]) -> bool:
 
 
 def _listed(drills: "Sequence[Drill]") -> Result:
+    own = list(_BY_THEMSELVES.items())
     return Result(
-        data={"drills": [{"name": d.name, "about": d.about, "expected": d.expected.value} for d in drills]},
-        headline=f"{len(drills)} drills; run: shardrel drill NAME, or all",
-        tables=[Table(columns=["name", "about"], rows=[(d.name, d.about) for d in drills])],
+        data={
+            "drills": [{"name": d.name, "about": d.about, "expected": d.expected.value} for d in drills],
+            "byThemselves": [{"name": name, "about": about} for name, about in own],
+        },
+        headline=f"{len(drills)} drills, and {len(own)} that run by themselves; run: shardrel drill NAME, or all",
+        tables=[
+            Table(columns=["name", "about"], rows=[(d.name, d.about) for d in drills]),
+            Table(title="By themselves, and not with all", columns=["name", "about"], rows=own),
+        ],
     )
 
 

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from shardrel.cli.drill_crash import DATA
+from shardrel.cli.main import main
 from shardrel.drills.catalogue import DRILLS
 from shardrel.errors import ErrorCode
 from tests.support.command import Command, shardrel_in
@@ -21,7 +23,19 @@ def files(folder: Path) -> dict[str, bytes]:
 def test_without_a_name_the_drills_are_listed(shardrel: Command, tmp_path: Path) -> None:
     listed = shardrel("drill")
     assert [drill["name"] for drill in listed["drills"]] == [drill.name for drill in DRILLS]
+    assert [drill["name"] for drill in listed["byThemselves"]] == ["crash", "power-loss"]
     assert not list(tmp_path.iterdir())
+
+
+def test_nothing_of_the_help_is_cut_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    assert main(["drill", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert str(DATA) in shown
 
 
 def test_an_unknown_drill_is_a_wrong_call(shardrel: Command, tmp_path: Path) -> None:
