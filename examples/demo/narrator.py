@@ -12,6 +12,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 
 
+STORE = "store"
+KEYS = "keys"
+
+
 class NotAsTold(Exception):
     """A step of the story went differently."""
 
@@ -35,7 +39,7 @@ class Narrator:
     """Runs ``shardrel`` on one store, with one folder of keys."""
 
     folder: Path
-    store: str = "store"
+    store: str = STORE
     quiet: bool = False
 
     def chapter(self, title: str) -> None:
@@ -46,6 +50,10 @@ class Narrator:
         """A line of the story."""
         if not self.quiet:
             print(text, flush=True)
+
+    def setting(self) -> str:
+        """A line for a shell in which the commands of the story can be repeated."""
+        return f"cd {shlex.quote(str(self.folder))}; export SHARDREL_STORE={STORE} SHARDREL_KEYS={KEYS}"
 
     def on(self, store: str) -> "Narrator":
         """The same story on another store."""
@@ -61,8 +69,9 @@ class Narrator:
         Returns:
             The JSON object that it printed.
         """
-        self.say(f"$ shardrel {shlex.join(arguments)}")
-        command = [sys.executable, "-m", "shardrel.cli", "--store", self.store, "--keys", "keys", "--json", *arguments]
+        elsewhere = [] if self.store == STORE else ["--store", self.store]
+        self.say(f"$ shardrel {shlex.join([*elsewhere, *arguments])}")
+        command = [sys.executable, "-m", "shardrel.cli", "--store", self.store, "--keys", KEYS, "--json", *arguments]
         done = subprocess.run(
             command, cwd=self.folder, env=environment(), capture_output=True, text=True, check=False, timeout=600
         )

@@ -1,12 +1,14 @@
 """The chapter in which a training job is killed and goes on at another world size, sample by sample as if nothing was."""
 
 import json
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from examples.demo.narrator import ROOT, Narrator, environment, insist
+from examples.demo.narrator import KEYS, ROOT, Narrator, environment, insist
 from examples.demo.releasing import ALIAS, Released
 
 STEPS = 24
@@ -49,6 +51,10 @@ def _broken(tell: Narrator, released: Released) -> Samples:
     tell.say(f"    3 ranks went on from checkpoint {resumed['generation']}, step {resumed['step']}, saved by 2 ranks")
     listed = tell.shardrel("checkpoint", "list", "broken")
     insist(len(listed["checkpoints"]) == STEPS // EVERY, "there are other checkpoints than expected")
+    for one in listed["checkpoints"]:
+        tell.say(
+            f"    generation {one['generation']}: step {one['step']}, {one['state']}, saved by {one['worldSize']} ranks"
+        )
     sound = tell.shardrel("checkpoint", "preflight", "broken", show=("verdict",))
     insist(sound["verdict"] == "PASSED", "the newest checkpoint could not be restored")
     return _consumed(tell.folder / "broken.jsonl")
@@ -65,10 +71,10 @@ def _torchrun(tell: Narrator, run: str, ranks: int, *more: str, dies: bool = Fal
     Returns:
         The events that it printed.
     """
-    job = ["--store", tell.store, "--keys", "keys", "--run-id", run, "--cache", "cache", "--steps", str(STEPS)]
+    job = ["--store", tell.store, "--keys", KEYS, "--run-id", run, "--cache", "cache", "--steps", str(STEPS)]
     job += ["--checkpoint-every", str(EVERY), "--samples-out", f"{run}.jsonl", "--timeout", "60", *more]
     launch = ["--standalone", "--local-addr=127.0.0.1", f"--nproc-per-node={ranks}"]
-    tell.say(f"$ torchrun --nproc-per-node={ranks} examples/train_bytes.py --run-id {run} {' '.join(more)}".rstrip())
+    tell.say(f"$ torchrun {shlex.join([*launch, os.path.relpath(SCRIPT, tell.folder), *job])}")
     command = [sys.executable, "-m", "torch.distributed.run", *launch, str(SCRIPT), *job]
     done = subprocess.run(
         command,
