@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from shardrel.cli.access import the_store
+from shardrel.cli.access import full_digest, is_prefix, the_store
 from shardrel.cli.arguments import Root
 from shardrel.cli.decryption import Decrypt, unlocked
 from shardrel.cli.output import Result, meter
 from shardrel.cli.roots import root_and_gate
 from shardrel.cli.settings import Settings
 from shardrel.cli.words import counted
+from shardrel.digest import Digest
+from shardrel.errors import FormatError, IntegrityError
 
 if TYPE_CHECKING:
     from shardrel.data.pull import Pulled
@@ -54,7 +56,7 @@ def pull(
     from shardrel.data.pull import pull_release
 
     store = the_store(settings)
-    digest, view = root_and_gate(settings, store, root)
+    digest, view = _named(settings, store, root, anyway=anyway)
     known = _Known() if view is None else _known(store, view, digest)
     if known.against is not None and not anyway:
         raise _refused(known.against)
@@ -95,6 +97,16 @@ def _shown(root: str, done: "Pulled", known: _Known, to: Path, split: str | None
             ("the gate says", _SAYS.get(known.state or "", "nothing of this root") + late),
         ],
     )
+
+
+def _named(settings: Settings, store: "Store", root: str, *, anyway: bool) -> "tuple[Digest, GateView | None]":
+    """The root and the gate; a gate that is broken keeps nobody from a release who wants it anyway."""
+    try:
+        return root_and_gate(settings, store, root)
+    except (FormatError, IntegrityError):
+        if not anyway or is_prefix(root):
+            raise
+        return full_digest(root), None
 
 
 def _known(store: "Store", view: "GateView", root: str) -> _Known:

@@ -64,6 +64,13 @@ def test_a_prefix_needs_a_gate_and_a_whole_digest_none(shardrel: Command, root: 
     assert shardrel("pull", root, "--to", "out", "--dataset", "other")["state"] is None
 
 
+def test_a_gate_that_is_broken_keeps_a_release_only_from_who_does_not_insist(shardrel: Command, root: str) -> None:
+    Path(".shardrel/store/gates/default/state").write_text("{}")
+    assert shardrel.code("pull", root, "--to", "out") == "format.not-a-record"
+    assert shardrel.code("pull", root[7:19], "--to", "out", "--anyway") == "format.not-a-record"
+    assert shardrel("pull", root, "--to", "out", "--anyway")["records"] == 9
+
+
 def test_a_folder_of_another_release_is_left_alone(shardrel: Command, root: str) -> None:
     other = published(shardrel, 10)
     shardrel("pull", root, "--to", "out")
