@@ -140,8 +140,9 @@ class _Duty:
 def _verify(duty_of: _Duty, given: Unlocked | None) -> _Verified:
     record, plan, store = duty_of.record, duty_of.plan, duty_of.store
     if duty_of.told not in (None, record.root):
+        message = f"a rank was told root {duty_of.told}, and run {record.run_id} is pinned to {record.root}"
         raise IntegrityError(
-            ErrorCode.RUN_ROOT_DISAGREEMENT, "a rank was told another root than the run's", root=record.root
+            ErrorCode.RUN_ROOT_DISAGREEMENT, message, run=record.run_id, root=record.root, told=duty_of.told
         )
     inputs = tuple(read_inputs(store, record, plan.columns, given))
     split = split_of(inputs, plan.split)

@@ -30,7 +30,7 @@ def admit(
 def rollback(body: GateBody, request: Rollback, evidence: Evidence, policy: Policy, role: GateRole) -> Accept | Refuse:
     """Move the alias, at a higher generation, to a root that was admitted before and is eligible today."""
     if request.alias not in body.aliases:
-        return refuse(ErrorCode.GATE_NO_ALIAS, "there is no such alias to roll back", alias=request.alias)
+        return refuse(ErrorCode.GATE_NO_ALIAS, f"there is no alias {request.alias} to roll back", alias=request.alias)
     candidate = body.candidates.get(request.root)
     if candidate is None or candidate.admitted is None:
         return refuse(

@@ -109,7 +109,7 @@ def _resolved(body: GateBody, request: StartRun) -> tuple[RunInput, ...] | Refus
         return refuse(ErrorCode.INPUT_INVALID, "a mix names each alias once, the run's own first", run=request.run)
     for name in names:
         if name not in body.aliases:
-            return refuse(ErrorCode.GATE_NO_ALIAS, "there is no such alias; admit a root first", alias=name)
+            return refuse(ErrorCode.GATE_NO_ALIAS, f"there is no alias {name}; admit a root first", alias=name)
     found = [(one, body.aliases[one.alias]) for one in asked]
     return tuple(
         RunInput(alias=one.alias, root=alias.root, generation=alias.generation, weight=one.weight)
@@ -130,8 +130,8 @@ def _all_eligible(body: GateBody, run: Run, evidence: Evidence, policy: Policy) 
 
 def _no_run(run: str, evidence: Evidence) -> Refuse:
     if evidence.run_recorded:
-        return refuse(ErrorCode.GATE_RUN_ENDED, "the run has ended", run=run)
-    return refuse(ErrorCode.GATE_NO_RUN, "there is no such run", run=run)
+        return refuse(ErrorCode.GATE_RUN_ENDED, f"run {run} has ended", run=run)
+    return refuse(ErrorCode.GATE_NO_RUN, f"there is no run {run}; shardrel status lists the open ones", run=run)
 
 
 def _closed(request: AdmitCheckpoint, run: Run) -> Refuse:

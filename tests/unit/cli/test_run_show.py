@@ -10,6 +10,7 @@ from shardrel.gate.attestations import attach
 from shardrel.gate.view import read_gate
 from shardrel.records.report import REPORT_PREDICATE, STATEMENT_PAYLOAD
 from shardrel.store.local import LocalStore
+from shardrel.trust import keyring
 from shardrel.trust.envelope import seal
 from shardrel.trust.statement import statement
 from tests.support.command import Command
@@ -58,3 +59,22 @@ def test_it_says_what_to_do(
     text = " ".join(capsys.readouterr().out.split())
     assert f"shardrel {command}" in text
     assert text.startswith(f"Run {world.run} is open, without a permit")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "name"),
+    [
+        (["renew", "nobodys"], "gate.no-such-run", "nobodys"),
+        (["finish", "nobodys"], "gate.no-such-run", "nobodys"),
+        (["show", "nobodys"], "gate.no-such-run", "nobodys"),
+        (["start", "--alias", "nowhere"], "gate.no-such-alias", "nowhere"),
+    ],
+)
+def test_a_run_or_an_alias_that_is_not_there_is_named(
+    world: TrainingWorld, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: str, name: str
+) -> None:
+    keyring.save(tmp_path / "keys", world.signer)
+    where = ["--store", str(tmp_path / "store"), "--dataset", world.dataset, "--keys", str(tmp_path / "keys")]
+    error = Command(capsys)("run", *words, *where, status=1)["error"]
+    assert error["code"] == code
+    assert name in error["message"]

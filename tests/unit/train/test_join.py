@@ -86,6 +86,13 @@ def test_a_run_that_is_not_there_is_named_on_every_rank(world: TrainingWorld, tm
     }
 
 
+def test_another_root_than_the_runs_is_told_with_both(world: TrainingWorld, tmp_path: Path) -> None:
+    other = "sha256:" + "0" * 64
+    for failure in failures(join_on(world, tmp_path, 2, root_of=lambda rank: other if rank else None)):
+        assert failure.code == ErrorCode.RUN_ROOT_DISAGREEMENT
+        assert {"told": other, "root": world.root, "ranks": ["1"]}.items() <= failure.context.items()
+
+
 def test_a_split_has_its_own_sizes(world: TrainingWorld, tmp_path: Path) -> None:
     plan = dataclasses.replace(PLAN, split="test")
     pins = all_good(join_on(world, tmp_path, 3, plan_of=lambda rank: plan))
