@@ -328,4 +328,4 @@ def test_without_its_library_figures_are_refused_with_the_way_to_get_it(monkeypa
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(InvalidInputError) as err:
         Watch().served("127.0.0.1", 0).__enter__()
-    assert "shardrel[metrics]" in err.value.message
+    assert "pip install prometheus-client" in err.value.message
