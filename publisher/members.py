@@ -18,6 +18,7 @@ from publisher.located import at_row, in_file
 from publisher.mapping import Mapping, payload_schema
 from publisher.parallel import in_order
 from publisher.tuple_fields import constant, field_of, sample_ids_of, tokens_of
+from shardrel.canonical.plain import is_plain
 from shardrel.canonical.rows import ContentDigests, RowEncoder
 from shardrel.canonical.schema import physical_schema, to_physical, unify
 from shardrel.digest import Digest
@@ -26,6 +27,7 @@ from shardrel.membership.columns import Members, plain
 from shardrel.records.schema import RecordSchema
 from shardrel.sources import BATCH_BYTES, SourceFile, SourcePath, list_files, open_source
 from shardrel.sources.jsonl import JsonlSource, common_schema
+from shardrel.sources.slicing import row_bytes
 
 DEFAULT_SPLIT = "train"
 # Bytes of the batches that are worked on at the same time: a few large ones. Many small ones, so that there is
@@ -209,7 +211,10 @@ def read_members(sources: Sequence[str], mapping: Mapping) -> MemberReader:
 
 
 def _size(read: tuple[int, int, Any]) -> int:
-    return max(int(read[2].nbytes), _LEAST_BYTES)
+    """Bytes of a batch once it is decoded: what is folded counts as what it unfolds to."""
+    columns = read[2].columns
+    decoded = sum(int(one.nbytes if is_plain(one.type) else row_bytes(one).sum()) for one in columns)
+    return max(decoded, _LEAST_BYTES)
 
 
 def _field(batch: Any, column: str | None, default: str) -> Any:

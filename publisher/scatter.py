@@ -136,7 +136,7 @@ def _memory(column: Any, number: int) -> Any:
     if column.num_chunks != 1 or not pa.types.is_string(column.type):
         return number
     array = column.chunk(0)
-    return array.offset, *(buffer and buffer.address for buffer in array.buffers())
+    return array.offset, *(None if buffer is None else buffer.address for buffer in array.buffers())
 
 
 def _spans(staged: Staged) -> list[tuple[int, int]]:

@@ -5,21 +5,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as pt
 
 from shardrel.errors import ErrorCode
 from shardrel.records import schema as rs
 from shardrel.records.release import ColumnEncoding, Serializer
-from verifier.leaves import plain
 from verifier.physical import physical_type
 from verifier.structure import FlawError
 
 _NO_OFFSETS = np.zeros(1, np.int32)
+_MAX32 = 2**31 - 1
 
 
 def packed_fields(serializer: Serializer, schema: rs.RecordSchema) -> dict[str, rs.Field]:
     """The columns that are declared as packed and can be, by name."""
     declared = {column.path for column in serializer.columns if column.physical == "packed"}
-    return {field.name: field for field in schema.fields if field.name in declared and number_width(field.type)}
+    return {field.name: field for field in schema.fields if field.name in declared and element_width(field.type)}
 
 
 def is_possible(column: ColumnEncoding, packed: Collection[str]) -> bool:
@@ -27,25 +28,37 @@ def is_possible(column: ColumnEncoding, packed: Collection[str]) -> bool:
     return column.physical == "native" or (column.path in packed and not column.dictionary)
 
 
-def number_width(kind: rs.LogicalType) -> int:
-    """Bytes of a number of a list that can be packed, or of lists of one size in a list; 0 for any other type."""
+def element_width(kind: rs.LogicalType) -> int:
+    """Bytes of an element of a list that can be packed; 0 for any other type, and for elements beyond 2^31 - 1 bytes."""
     if not isinstance(kind, rs.ListType):
         return 0
+    width = number_width(kind)
     inner = kind.element.type
-    if isinstance(inner, rs.ListType):
-        return number_width(inner) if inner.size else 0
-    return inner.bits // 8 if isinstance(inner, rs.IntType | rs.FloatType) else 0
+    while isinstance(inner, rs.ListType):
+        width *= inner.size or 0
+        inner = inner.element.type
+    return width if width <= _MAX32 else 0
+
+
+def number_width(kind: rs.LogicalType) -> int:
+    """Bytes of the numbers that lists, in each other at times, are made of; 0 where they are of something else."""
+    while isinstance(kind, rs.ListType):
+        kind = kind.element.type
+    return kind.bits // 8 if isinstance(kind, rs.IntType | rs.FloatType) else 0
 
 
 def unpacked(batch: pa.RecordBatch, packed: dict[str, rs.Field]) -> pa.RecordBatch:
     """The batch with lists for bytes.
 
     Raises:
-        FlawError: ``record.schema-mismatch``: bytes that are no whole number of elements.
+        FlawError: ``record.schema-mismatch``: bytes that are no whole number of elements;
+            ``parquet.parameters-mismatch``: a dictionary, which could unfold to more than a batch may hold.
     """
     for name, field in packed.items():
         at = batch.schema.get_field_index(name)
-        made = _lists(plain(batch.column(at)), field.type)
+        if pt.is_dictionary(batch.column(at).type):
+            raise FlawError(ErrorCode.PARQUET_PARAMETERS, "a packed column has a dictionary")
+        made = _lists(batch.column(at), field.type)
         batch = batch.set_column(at, pa.field(name, made.type, nullable=field.nullable), made)
     return batch
 
@@ -61,16 +74,14 @@ def _lists(data: Any, kind: Any) -> Any:
     while isinstance(inner, rs.ListType):
         kinds.append(inner)
         inner = inner.element.type
-    sizes = [inside.size or 1 for inside in kinds[1:]]
     borders = (offsets - first).astype(np.int64)
-    element = width * int(np.prod(sizes, dtype=np.int64))
-    if (borders % element).any():
+    if (borders % element_width(kind)).any():
         raise FlawError(ErrorCode.RECORD_SCHEMA, "the bytes of a packed list are no whole number of elements")
     count = size // width
     values = pa.Array.from_buffers(physical_type(inner), count, [None, pa.py_buffer(raw)])
     for inside in reversed(kinds[1:]):
         regular = pa.array(np.arange(0, len(values) + 1, inside.size or 1, dtype=np.int32))
         values = pa.ListArray.from_arrays(regular, values, type=physical_type(inside))
-    rows = pa.array((borders // element).astype(np.int32))
+    rows = pa.array((borders // element_width(kind)).astype(np.int32))
     nulls = data.is_null() if data.null_count else None
     return pa.ListArray.from_arrays(rows, values, type=physical_type(kind), mask=nulls)

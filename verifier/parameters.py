@@ -64,11 +64,15 @@ def _paths(opened: Opened) -> list[str]:
 
 def _other_columns(opened: Opened, serializer: Serializer, packed: Collection[str]) -> int:
     """Two leaves with one dotted path share an entry."""
-    paths = list(dict.fromkeys(_paths(opened)))
+    leaves = _paths(opened)
+    paths = list(dict.fromkeys(leaves))
     declared = serializer.columns
     if [column.path for column in declared] != paths:
         return abs(len(paths) - len(declared)) or 1
-    return sum(not is_possible(column, packed) for column in declared)
+    return sum(
+        not is_possible(column, packed) or (column.physical == "packed" and leaves.count(column.path) > 1)
+        for column in declared
+    )
 
 
 def _other_pages(opened: Opened, serializer: Serializer) -> int:

@@ -50,7 +50,8 @@ def packing_of(field: Field) -> Packing | None:
         inner = inner.element.type
     if not isinstance(inner, IntType | FloatType):
         return None
-    return Packing(sizes=tuple(sizes), width=inner.bits // 8)
+    packing = Packing(sizes=tuple(sizes), width=inner.bits // 8)
+    return packing if packing.element <= _MAX32 else None
 
 
 def packed_fields(schema: RecordSchema, columns: Iterable[str]) -> tuple[Field, ...]:

@@ -139,7 +139,11 @@ def _told(fact: Any) -> Fact:
     if isinstance(fact, int) and abs(fact) <= json.MAX_INTEGER:
         return fact
     if isinstance(fact, Mapping):
-        return {_plain(str(name)): int(count) for name, count in fact.items()}
+        return {
+            _plain(str(name)): count
+            for name, count in fact.items()
+            if isinstance(count, int) and abs(count) <= json.MAX_INTEGER
+        }
     return [_plain(str(one)) for one in fact] if isinstance(fact, list | tuple) else _plain(str(fact))
 
 

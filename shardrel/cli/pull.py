@@ -14,7 +14,7 @@ from shardrel.cli.roots import root_and_gate
 from shardrel.cli.settings import Settings
 from shardrel.cli.words import counted
 from shardrel.digest import Digest
-from shardrel.errors import FormatError, IntegrityError
+from shardrel.errors import FormatError, IntegrityError, NotFoundError
 
 if TYPE_CHECKING:
     from shardrel.data.pull import Pulled
@@ -57,7 +57,7 @@ def pull(
 
     store = the_store(settings)
     digest, view = _named(settings, store, root, anyway=anyway)
-    known = _Known() if view is None else _known(store, view, digest)
+    known = _known(store, view, digest, anyway=anyway)
     if known.against is not None and not anyway:
         raise _refused(known.against)
     with meter("pull", quiet=settings.as_json) as progress:
@@ -103,14 +103,16 @@ def _named(settings: Settings, store: "Store", root: str, *, anyway: bool) -> "t
     """The root and the gate; a gate that is broken keeps nobody from a release who wants it anyway."""
     try:
         return root_and_gate(settings, store, root)
-    except (FormatError, IntegrityError):
+    except (FormatError, IntegrityError, NotFoundError):
         if not anyway or is_prefix(root):
             raise
         return full_digest(root), None
 
 
-def _known(store: "Store", view: "GateView", root: str) -> _Known:
+def _known(store: "Store", view: "GateView | None", root: str, *, anyway: bool) -> _Known:
     """What the state and the reports say; also of a root that has left the state, for what was said stays."""
+    if view is None:
+        return _Known()
     from shardrel.errors import ErrorCode
     from shardrel.gate.candidates import state_of
     from shardrel.gate.eligibility import eligible, withheld
@@ -118,7 +120,12 @@ def _known(store: "Store", view: "GateView", root: str) -> _Known:
     from shardrel.gate.facts import Refuse
 
     body, policy = view.body, view.policy
-    evidence = gather(store, root, policy)
+    try:
+        evidence = gather(store, root, policy)
+    except (FormatError, IntegrityError, NotFoundError):
+        if not anyway:
+            raise
+        return _Known()
     verdict = eligible(body, root, evidence, policy, ask_approvals=False)
     return _Known(
         state=state_of(body, root, evidence, policy),

@@ -93,6 +93,12 @@ def withheld(body: GateBody, root: str, evidence: Evidence, policy: Policy) -> R
     if not failed:
         return None
     verdict = _unpassed(body, root, reports, policy, passed)
+    if verdict.code == ErrorCode.GATE_FENCES:  # a re-check of fences alone would say nothing of what was found
+        verdict = refuse(
+            ErrorCode.GATE_NOT_VERIFIED,
+            f"a verifier found something in this root; run: shardrel verify {_first(root)}",
+            root=root,
+        )
     hits = {
         "tombstoneHits": max(one.counts.tombstone_hits for one in failed),
         "benchmarkHits": max(one.counts.benchmark_hits for one in failed),

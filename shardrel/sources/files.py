@@ -1,8 +1,9 @@
 """Which files a SOURCE stands for: a file, a folder or a glob. Source: schemas/SPEC.md#sources.
 
 Nothing is dropped silently: a file in a folder whose format nobody knows is an error that names
-it. Only names that begin with a dot, or with an underscore as Spark, Hive and Arrow give them to what is
-no data (``_SUCCESS``), stay out of a folder; a glob means what it means to a shell.
+it. Only names that begin with a dot stay out of a folder, and files of an unknown format with an underscore first, as
+Spark, Hive and Arrow name what is no data (``_SUCCESS``). A folder with an underscore first may be one or the other and is
+an error; a glob means what it means to a shell.
 """
 
 import fnmatch
@@ -74,21 +75,30 @@ def _expand(source: str) -> Iterator[SourcePath]:
         # What a script has for a variable that is not set is not the current folder.
         return
     if path.is_dir():
-        yield from (SourcePath(file, file.relative_to(path).as_posix()) for file in _walk(path, hidden=(".", "_")))
+        yield from (SourcePath(file, file.relative_to(path).as_posix()) for file in _walk(path, notes=False))
     elif path.exists() or not _WILD & set(source):
         yield SourcePath(path, path.name)
     else:
         yield from _glob(source)
 
 
-def _walk(folder: Path, hidden: tuple[str, ...]) -> Iterator[Path]:
+def _walk(folder: Path, *, notes: bool) -> Iterator[Path]:
+    """All files below a folder; without ``notes`` not those that others leave beside data."""
     for entry in _entries(folder):
-        if entry.name.startswith(hidden):
+        if entry.name.startswith("."):
             continue
         if not entry.is_dir():
-            yield Path(entry.path)
+            if notes or not entry.name.startswith("_") or suffix_of(Path(entry.path)) is not None:
+                yield Path(entry.path)
+        elif notes or not entry.name.startswith("_"):
+            yield from _walk(_no_link(entry), notes=notes)
         else:
-            yield from _walk(_no_link(entry), hidden)
+            raise InvalidInputError(
+                ErrorCode.INPUT_INVALID,
+                f"{entry.path} may hold data or notes of another program (a table's log, what a job left behind); "
+                "name the files that are meant, or a glob",
+                path=entry.path,
+            )
 
 
 def _no_link(entry: "os.DirEntry[str]") -> Path:
@@ -126,7 +136,7 @@ def _matches(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
     """Files below a folder that a pattern means; the library's own passes over a folder that it cannot list."""
     part, *rest = parts
     if part == "**":
-        yield from _matches(folder, rest) if rest else _walk(folder, (".",))
+        yield from _matches(folder, rest) if rest else _walk(folder, notes=True)
         if rest:
             for entry in _entries(folder):
                 if entry.is_dir() and not entry.name.startswith("."):

@@ -12,6 +12,7 @@ from shardrel.canonical.rows import content_digests
 from shardrel.canonical.schema import physical_schema, record_schema, to_physical
 from shardrel.errors import ErrorCode, InvalidInputError
 from tests.support.tables import packable_columns
+from verifier.packed import element_width
 
 
 def physical(column: Any) -> tuple[Any, Any]:
@@ -67,6 +68,26 @@ def test_only_lists_of_numbers_can_be_packed(kind: Any) -> None:
     with pytest.raises(InvalidInputError) as raised:
         packed_fields(schema, ["c"])
     assert raised.value.code == ErrorCode.INPUT_COLUMN_TYPE
+
+
+@pytest.mark.parametrize("sizes", [[2**30, 2**30, 16], [325137433, 1069, 1964, 27023], [2**31 - 1, 2], [2**29]])
+def test_elements_of_more_than_2_gib_cannot_be_packed(sizes: list[int]) -> None:
+    """The bytes of one wrap around in 64 bits, to zero or to a few."""
+    kind = pa.int64()
+    for size in reversed(sizes):
+        kind = pa.list_(kind, size)
+    fields = record_schema(pa.schema([("c", pa.list_(kind))])).fields
+    assert packing_of(fields[0]) is None
+    assert element_width(fields[0].type) == 0
+
+
+@given(packable_columns())
+@settings(deadline=None, max_examples=50)
+def test_publisher_and_verifier_measure_elements_alike(column: Any) -> None:
+    field = record_schema(pa.schema([("c", column.type)])).fields[0]
+    packing = packing_of(field)
+    assert packing is not None
+    assert element_width(field.type) == packing.element
 
 
 def test_a_column_that_is_not_there() -> None:

@@ -342,3 +342,16 @@ def test_default_ids_name_file_and_row(dataset: Publishing, tmp_path: Path) -> N
     assert ids == sorted(f"plain.arrow#{row}" for row in range(20))
     versions = {value for table in tables for value in table["_shardrel_source_version"].to_pylist()}
     assert versions == {"sha256:" + hashlib.sha256(source.read_bytes()).hexdigest()}
+
+
+@pytest.mark.parametrize("value", ["", None])
+def test_columns_of_strings_without_any_bytes(dataset: Publishing, tmp_path: Path, value: str | None) -> None:
+    table = records_table(200)
+    nothing = pa.array([value] * 200, pa.string())
+    for name in ("note", "remark"):
+        table = table.append_column(name, nothing)
+    source = write_source(tmp_path / "b.arrow", table, batch_records=50)
+    result = dataset.publish(dataset.snapshot(source), source, options=PublishOptions(shards=3))
+    whole = pa.concat_tables(shard_tables(dataset, result.root))
+    assert whole["note"].to_pylist() == whole["remark"].to_pylist() == [value] * 200
+    assert sorted(whole["_shardrel_sample_id"].to_pylist()) == sorted(table["id"].to_pylist())

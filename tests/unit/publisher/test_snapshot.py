@@ -233,11 +233,11 @@ def test_peak_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
         "snapshot(LocalStore(Path({!r})), Path({!r}), columns=ID, memory_bytes=0)"
     )
     peaks = []
-    for size in (4, 10):  # the smaller one has as many batches as are read ahead
+    for size in (4, 20):  # the smaller one has as many batches as are read ahead
         folder = tmp_path / f"in{size}"
         folder.mkdir()
         for at in range(size):
-            ids = np.arange(PART_RECORDS, dtype=np.int64) * 7919 % PART_RECORDS * 10 + at
+            ids = np.arange(PART_RECORDS, dtype=np.int64) * 7919 % PART_RECORDS * 20 + at
             pq.write_table(pa.table({"id": ids, "t": ids.astype(np.int8)}), folder / f"{at}.parquet")
         peaks.append(peak_memory(code, str(tmp_path / f"store{size}"), str(folder)))
 

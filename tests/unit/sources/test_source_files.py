@@ -100,10 +100,18 @@ def test_names_that_begin_with_a_dot_are_no_part_of_a_folder(tmp_path: Path) -> 
     assert relatives(tmp_path) == ["x.parquet"]
 
 
-def test_names_that_begin_with_an_underscore_are_no_part_of_a_folder(tmp_path: Path) -> None:
-    touch(tmp_path, "x.parquet", "_SUCCESS", "_metadata", "_temporary/0/y.parquet", "k=1/_committed_7", "k=1/z.parquet")
+def test_notes_that_begin_with_an_underscore_are_no_part_of_a_folder_and_data_is(tmp_path: Path) -> None:
+    touch(tmp_path, "x.parquet", "_SUCCESS", "_metadata", "_own.parquet", "k=1/_committed_7", "k=1/z.parquet")
 
-    assert relatives(tmp_path) == ["k=1/z.parquet", "x.parquet"]
+    assert relatives(tmp_path) == ["_own.parquet", "k=1/z.parquet", "x.parquet"]
+
+
+def test_a_folder_that_begins_with_an_underscore_is_data_or_not_and_is_refused(tmp_path: Path) -> None:
+    touch(tmp_path, "x.parquet", "_temporary/0/y.parquet")
+
+    with pytest.raises(InvalidInputError) as caught:
+        relatives(tmp_path)
+    assert (caught.value.code, caught.value.context["path"]) == (ErrorCode.INPUT_INVALID, str(tmp_path / "_temporary"))
 
 
 def test_what_is_named_itself_or_by_a_glob_may_begin_with_an_underscore(tmp_path: Path) -> None:
