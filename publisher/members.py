@@ -116,7 +116,11 @@ class MemberReader:
                 raise, and ``input.invalid-utf8``, each with ``path`` and ``row``.
         """
         reads = self._read(batch_bytes)
-        hashed = map(self._hashed, reads) if pool is None else in_order(pool, self._hashed, reads, _AHEAD_BYTES, _size)
+        hashed = (
+            map(self._hashed, reads)
+            if pool is None
+            else in_order(pool, self._hashed, reads, _AHEAD_BYTES, decoded_size)
+        )
         # A version by rule waits until its whole file is hashed; the records of the next batches are, meanwhile.
         return map(self._versioned, hashed)
 
@@ -210,7 +214,7 @@ def read_members(sources: Sequence[str], mapping: Mapping) -> MemberReader:
     return MemberReader(list_files(sources), mapping)
 
 
-def _size(read: tuple[int, int, Any]) -> int:
+def decoded_size(read: tuple[int, int, Any]) -> int:
     """Bytes of a batch once it is decoded: what is folded counts as what it unfolds to."""
     columns = read[2].columns
     decoded = sum(int(one.nbytes if is_plain(one.type) else row_bytes(one).sum()) for one in columns)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from publisher.mapping import Mapping, no_columns
-from publisher.members import MemberReader, read_members
+from publisher.members import MemberReader, decoded_size, read_members
 from shardrel.canonical.rows import content_digests
 from shardrel.digest import digest_of
 from shardrel.errors import ErrorCode, InvalidInputError
@@ -226,3 +226,12 @@ def test_an_error_in_a_thread_is_raised_where_it_is_read(tmp_path: Path) -> None
 
 def test_no_columns_is_every_default_rule() -> None:
     assert no_columns() == mapping().columns
+
+
+def test_what_is_read_ahead_is_measured_as_it_unfolds() -> None:
+    """A dictionary's one long text, many times, is small as it lies in memory."""
+    entry = pa.array(["x" * (1 << 16)])
+    folded = pa.DictionaryArray.from_arrays(pa.array([0] * 400, pa.int32()), entry)
+    batch = pa.record_batch({"t": folded})
+    assert batch.nbytes < 1 << 20
+    assert decoded_size((0, 0, batch)) >= 400 << 16
