@@ -33,3 +33,11 @@ def shardrel_in(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     """The command, with ``folder`` as its current one."""
     monkeypatch.chdir(folder)
     return Command(capsys)
+
+
+def shardrel_with_texts(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The command in a folder with ``texts.jsonl``, nine records, and a gate."""
+    made = shardrel_in(folder, monkeypatch, capsys)
+    Path("texts.jsonl").write_text("".join(json.dumps({"id": f"t{n}", "text": "one"}) + "\n" for n in range(9)))
+    made("init")
+    return made

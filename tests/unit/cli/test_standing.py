@@ -8,15 +8,12 @@ from pathlib import Path
 import pytest
 
 from shardrel.cli.main import main
-from tests.support.command import Command, shardrel_in
+from tests.support.command import Command, shardrel_with_texts
 
 
 @pytest.fixture
 def shardrel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    made = shardrel_in(tmp_path, monkeypatch, capsys)
-    Path("texts.jsonl").write_text("".join(json.dumps({"id": f"t{n}", "text": "one"}) + "\n" for n in range(9)))
-    made("init")
-    return made
+    return shardrel_with_texts(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture

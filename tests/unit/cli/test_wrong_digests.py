@@ -1,22 +1,18 @@
 """A digest of something else, of nothing, or a part of one: told as what it is, and nothing is signed about it."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from shardrel.cli.main import main
-from tests.support.command import Command, shardrel_in
+from tests.support.command import Command, shardrel_with_texts
 
 NOTHING = f"sha256:{'0' * 64}"
 
 
 @pytest.fixture
 def shardrel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    made = shardrel_in(tmp_path, monkeypatch, capsys)
-    Path("texts.jsonl").write_text("".join(json.dumps({"id": f"t{n}", "text": "one"}) + "\n" for n in range(9)))
-    made("init")
-    return made
+    return shardrel_with_texts(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture
