@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from shardrel.canonical.sha import Bytes32, sha256_rows
+from shardrel.canonical.sha import Bytes32
 from shardrel.digest import Digest, Domain, domain_hash, to_digest, u64
-from verifier.pieces import Fixed, Piece, constant, numbers, slices, weave
+from verifier.pieces import Fixed, Piece, constant, digests, numbers, slices
 
 
 def tuple_leaves(ids: Any, context: tuple[Any, Any, Any], content: Bytes32, schema_digest: bytes) -> Bytes32:
@@ -25,7 +25,7 @@ def tuple_leaves(ids: Any, context: tuple[Any, Any, Any], content: Bytes32, sche
     if not len(ids):
         return np.empty((0, 32), np.uint8)
     head = [constant(Domain.TUPLE.value), _origin(context, schema_digest), Fixed(content, None)]
-    return sha256_rows(weave(len(ids), [*head, _text(ids)[1]]))
+    return digests(len(ids), [*head, _text(ids)[1]])[0]
 
 
 def _origin(context: tuple[Any, Any, Any], schema_digest: bytes) -> Fixed:
@@ -47,7 +47,7 @@ def _hashed(folded: Sequence[Any], rows: Any, schema_digest: bytes) -> Bytes32:
     pieces: list[Piece] = [constant(Domain.ORIGIN.value)]
     for values in folded:
         pieces += _prefixed(plain(values.take(pa.array(rows))))
-    return sha256_rows(weave(len(rows), [*pieces, constant(schema_digest)]))
+    return digests(len(rows), [*pieces, constant(schema_digest)])[0]
 
 
 def _prefixed(values: Any) -> list[Piece]:

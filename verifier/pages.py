@@ -195,5 +195,9 @@ class _Reader:
         raise BrokenPagesError("a header has a number that is too long")
 
     def _zigzag(self) -> int:
-        value = self._varint()
+        at = self.at
+        if at < self.end and (value := self.data[at]) < 128:  # nearly all of them
+            self.at = at + 1
+        else:
+            value = self._varint()
         return value >> 1 ^ -(value & 1)

@@ -4,6 +4,7 @@ An encoding is built as columns of pieces, one value (or none) a row, and then w
 follow each other are written into one byte matrix, and what is left is joined row by row.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardrel.canonical.sha import fixed_rows
+from shardrel.canonical.lanes import MAX_HEAD, Column
+from shardrel.canonical.sha import Bytes32, fixed_rows, sha256_columns, sha256_rows
 from shardrel.errors import ErrorCode, InvalidInputError
 
 Mask = npt.NDArray[np.bool_]
@@ -79,6 +81,47 @@ def check_bound(size: int) -> None:
     """
     if size > MAX_WOVEN_BYTES:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, "a batch of records has more than 2 GiB", size=size)
+
+
+def digests(count: int, pieces: list[Piece]) -> tuple[Bytes32, int]:
+    """SHA-256 of each of ``count`` rows, its pieces one after another: shape (count, 32); and the bytes of all."""
+    found = sha256_columns(lambda: list(_as_columns(pieces)), count)
+    if found is not None:
+        return found[0], int(found[1].sum())
+    rows = weave(count, pieces)
+    return sha256_rows(rows), data_bytes(rows)
+
+
+def _as_columns(pieces: list[Piece]) -> Iterator[Column]:
+    """The pieces; a short constant of every row is the head of the one behind it, if that is in every row too."""
+    head = b""
+    for piece, after in zip(pieces, [*pieces[1:], None], strict=True):
+        short = isinstance(piece, Fixed) and piece.values.ndim == 1 and len(head) + piece.width <= MAX_HEAD
+        if short and after is not None and _everywhere(piece) and _everywhere(after):
+            head += piece.values.tobytes()
+        else:
+            yield _as_column(piece, head)
+            head = b""
+
+
+def _everywhere(piece: Piece) -> bool:
+    return piece.present is None if isinstance(piece, Fixed) else not piece.values.null_count
+
+
+def _as_column(piece: Piece, head: bytes) -> Column:
+    present = None
+    if isinstance(piece, Fixed):
+        if piece.present is not None:
+            present = np.ascontiguousarray(piece.present)
+        stride = piece.width if piece.values.ndim == 2 else 0
+        data = np.ascontiguousarray(piece.values).reshape(-1)
+        return Column(data=data, stride=stride, width=piece.width, present=present, head=head)
+    values = piece.values
+    if values.null_count:
+        present = np.ascontiguousarray(values.is_valid().to_numpy(zero_copy_only=False))
+    _, borders, data = values.buffers()
+    offsets = np.frombuffer(borders, np.int32, len(values) + 1, values.offset * 4)
+    return Column(data=np.frombuffer(data or b"", np.uint8), offsets=offsets, present=present, head=head)
 
 
 def weave(count: int, pieces: list[Piece]) -> Any:

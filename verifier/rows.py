@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from shardrel.canonical.sha import Bytes32, sha256_rows
+from shardrel.canonical.sha import Bytes32
 from shardrel.digest import Domain
 from shardrel.errors import InvalidInputError
 from shardrel.records import schema as rs
 from verifier.cells import cell
 from verifier.layout import weight
-from verifier.pieces import Piece, constant, data_bytes, weave
+from verifier.pieces import Piece, constant, digests, weave
 from verifier.schema import content_type
 
 SLICE_BYTES = 64 * 1024 * 1024
@@ -37,21 +37,21 @@ def content_digests(schema: rs.RecordSchema, columns: Any) -> ContentDigests:
             precision, a record beyond 2 GiB), with the ``row`` in the context.
     """
     prefix = Domain.RECORD.value + content_type(schema)
-    digests, total, row = [np.empty((0, 32), np.uint8)], 0, 0
+    parts, total, row = [np.empty((0, 32), np.uint8)], 0, 0
     for batch in _slices(columns):
-        encoded = _encode_at(schema, batch, prefix, row)
-        digests.append(sha256_rows(encoded))
-        total += data_bytes(encoded) - len(encoded) * len(Domain.RECORD.value)
+        found, size = _digests_at(schema, batch, prefix, row)
+        parts.append(found)
+        total += size - batch.num_rows * len(Domain.RECORD.value)
         row += batch.num_rows
-    return ContentDigests(digests[1] if len(digests) == 2 else np.concatenate(digests), total)
+    return ContentDigests(parts[1] if len(parts) == 2 else np.concatenate(parts), total)
 
 
 def encode(schema: rs.RecordSchema, batch: pa.RecordBatch) -> Any:
     """Canonical encodings of the records of one batch: a binary array, contentType first."""
-    return encode_batch(schema, batch, content_type(schema))
+    return weave(batch.num_rows, _pieces(schema, batch, content_type(schema)))
 
 
-def encode_batch(schema: rs.RecordSchema, batch: pa.RecordBatch, prefix: bytes) -> Any:
+def _pieces(schema: rs.RecordSchema, batch: pa.RecordBatch, prefix: bytes) -> list[Piece]:
     """``prefix`` and the cells of each row; the caller bounds the batch.
 
     Raises:
@@ -60,12 +60,12 @@ def encode_batch(schema: rs.RecordSchema, batch: pa.RecordBatch, prefix: bytes) 
     pieces: list[Piece] = [constant(prefix)]
     for field, values in zip(schema.fields, batch.columns, strict=True):
         pieces += cell(field, values, None)
-    return weave(batch.num_rows, pieces)
+    return pieces
 
 
-def _encode_at(schema: rs.RecordSchema, batch: pa.RecordBatch, prefix: bytes, first: int) -> Any:
+def _digests_at(schema: rs.RecordSchema, batch: pa.RecordBatch, prefix: bytes, first: int) -> tuple[Bytes32, int]:
     try:
-        return encode_batch(schema, batch, prefix)
+        return digests(batch.num_rows, _pieces(schema, batch, prefix))
     except InvalidInputError as err:
         row = first + _first_bad(schema, batch, prefix)
         raise InvalidInputError(err.code, err.message, row=row) from err
@@ -77,7 +77,7 @@ def _first_bad(schema: rs.RecordSchema, batch: pa.RecordBatch, prefix: bytes) ->
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            encode_batch(schema, batch.slice(low, middle - low), prefix)
+            _pieces(schema, batch.slice(low, middle - low), prefix)
             low = middle
         except InvalidInputError:
             high = middle

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from shardrel.canonical.sha import Bytes32, fixed_rows, sha256_rows
+from shardrel.canonical.sha import Bytes32
 from shardrel.digest import Digest, Domain, domain_hash, to_digest, u64
+from verifier.pieces import Fixed, constant, digests
 
 # A block of the member index: the leaves under one node of this level.
 _BLOCK_LEVEL = 16
-_NODE = np.frombuffer(Domain.NODE.value, np.uint8)
 
 
 class OrderedTree:
@@ -63,7 +63,4 @@ def parents(nodes: Bytes32) -> Bytes32:
     pairs = len(nodes) // 2
     if not pairs:
         return np.empty((0, 32), np.uint8)
-    matrix = np.empty((pairs, 80), np.uint8)
-    matrix[:, :16] = _NODE
-    matrix[:, 16:] = nodes.reshape(pairs, 64)
-    return sha256_rows(fixed_rows(matrix))
+    return digests(pairs, [constant(Domain.NODE.value), Fixed(nodes.reshape(pairs, 64), None)])[0]

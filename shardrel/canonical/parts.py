@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardrel.canonical.sha import fixed_rows
+from shardrel.canonical.lanes import MAX_HEAD, Column
+from shardrel.canonical.sha import Bytes32, Lengths, fixed_rows, sha256_columns, sha256_rows
 
 _MAX32 = 2**31 - 1
 # Longer values are moved faster one by one than as part of a matrix.
@@ -118,6 +119,19 @@ def coalesce(parts: Sequence[Part], rows: int) -> list[Part]:
     return merged
 
 
+def digests(parts: Sequence[Part], rows: int) -> tuple[Bytes32, Lengths]:
+    """SHA-256 of each row, its parts one after another, shape (n, 32), and the bytes of each, shape (n,)."""
+    found = None
+    if sum(part.total for part in parts) <= _MAX32:
+        found = sha256_columns(lambda: _as_columns(parts), rows)
+    if found is not None:
+        return found
+    joined = join(parts, rows)
+    width = np.int64 if pa.types.is_large_binary(joined.type) else np.int32
+    borders = np.frombuffer(joined.buffers()[1], width, rows + 1, joined.offset * np.dtype(width).itemsize)
+    return sha256_rows(joined), np.diff(borders).astype(np.int64)
+
+
 def join(parts: Sequence[Part], rows: int) -> Any:
     """The rows' bytes: parts one after another.
 
@@ -136,6 +150,32 @@ def _merged(run: list[Fixed], rows: int) -> Fixed:
     packed = matrix(run, rows)
     width = packed.shape[1]
     return Fixed(column=packed.reshape(-1).view(f"V{width}") if rows else np.empty(0, f"V{width}"))
+
+
+def _as_columns(parts: Sequence[Part]) -> list[Column]:
+    """The parts; a short constant is the head of the part behind it."""
+    columns: list[Column] = []
+    head = b""
+    for number, part in enumerate(parts, start=1):
+        if isinstance(part, Fixed) and number < len(parts) and _short_constant(part, MAX_HEAD - len(head)):
+            head += part.column[0].tobytes()
+        else:
+            columns.append(_as_column(part, head))
+            head = b""
+    return columns
+
+
+def _short_constant(part: Fixed, most: int) -> bool:
+    return not part.column.strides[0] and len(part.column) > 0 and part.column.dtype.itemsize <= most
+
+
+def _as_column(part: Part, head: bytes) -> Column:
+    if isinstance(part, Varying):
+        data = np.frombuffer(part.data, np.uint8) if part.data else np.empty(0, np.uint8)
+        return Column(data=data, offsets=np.ascontiguousarray(part.offsets, np.int32), head=head)
+    width, same = part.column.dtype.itemsize, not part.column.strides[0]
+    items = np.ascontiguousarray(part.column[:1] if same else part.column)
+    return Column(data=items.view(np.uint8).reshape(-1), stride=0 if same else width, width=width, head=head)
 
 
 def _binary(part: Part, rows: int, *, large: bool) -> Any:

@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from shardrel.canonical import parts
 from shardrel.canonical.cells import cell_parts
 from shardrel.canonical.parts import Part, constant, join
 from shardrel.canonical.plain import is_plain, offsets_of, plain
 from shardrel.canonical.schema import content_type, physical_schema, record_schema
-from shardrel.canonical.sha import Bytes32, sha256_rows
+from shardrel.canonical.sha import Bytes32
 from shardrel.canonical.slices import SLICE_BYTES, sliced
 from shardrel.digest import Domain
 from shardrel.errors import ErrorCode, InternalError, InvalidInputError
@@ -83,7 +84,7 @@ class RowEncoder:
         Source: schemas/SPEC.md#record-encoding
         """
         batches = _batches(batch)
-        rows = [self._rows(part, b"", first) for first, part in batches]
+        rows = [join(self._parts_at(part, b"", first), part.num_rows) for first, part in batches]
         if not rows:
             return Encoded(rows=pa.array([], pa.binary()))
         if any(pa.types.is_large_binary(part.type) for part in rows):
@@ -105,18 +106,18 @@ class RowEncoder:
         digests, lengths, at = [np.empty((0, 32), np.uint8)], [np.empty(0, np.int64)], 0
         for _, part in _batches(batch):
             for piece in sliced(part, slice_bytes):
-                rows = self._rows(piece, Domain.RECORD.value, at)
-                digests.append(sha256_rows(rows))
-                lengths.append(np.diff(offsets_of(rows)).astype(np.int64) - len(Domain.RECORD.value))
-                at += len(rows)
+                found, sizes = parts.digests(self._parts_at(piece, Domain.RECORD.value, at), piece.num_rows)
+                digests.append(found)
+                lengths.append(sizes - len(Domain.RECORD.value))
+                at += piece.num_rows
         if len(digests) == 2:  # the usual case, without a copy
             return ContentDigests(digests=digests[1], lengths=lengths[1])
         return ContentDigests(digests=np.concatenate(digests), lengths=np.concatenate(lengths))
 
-    def _rows(self, batch: Any, prefix: bytes, first: int) -> Any:
+    def _parts_at(self, batch: Any, prefix: bytes, first: int) -> list[Part]:
         self._check(batch.schema)
         try:
-            return self._join(batch, prefix)
+            return self._parts(batch, prefix)
         except InvalidInputError as err:
             raise self._located(batch, first) from err
 
@@ -124,17 +125,17 @@ class RowEncoder:
         """What is wrong with the first row that is refused, with its number."""
         row = self._bad_row(batch)
         try:
-            self._join(batch.slice(row, 1), b"")
+            self._parts(batch.slice(row, 1), b"")
         except InvalidInputError as err:
             where = first + row
             return InvalidInputError(err.code, f"row {where}: {err.message}", **{**err.context, "row": where})
         raise InternalError(ErrorCode.INTERNAL, "rows were refused together and not one by one")
 
-    def _join(self, batch: Any, prefix: bytes) -> Any:
-        parts: list[Part] = [constant(prefix + self.content_type, batch.num_rows)]
+    def _parts(self, batch: Any, prefix: bytes) -> list[Part]:
+        found: list[Part] = [constant(prefix + self.content_type, batch.num_rows)]
         for field, column in zip(self.schema.fields, batch.columns, strict=True):
-            parts += cell_parts(plain(column), field, field.name)
-        return join(parts, batch.num_rows)
+            found += cell_parts(plain(column), field, field.name)
+        return found
 
     def _bad_row(self, batch: Any) -> int:
         """The first row that is refused, by halving: rows before ``low`` are fine."""
@@ -142,7 +143,7 @@ class RowEncoder:
         while high - low > 1:
             middle = (low + high) // 2
             try:
-                self._join(batch.slice(low, middle - low), b"")
+                self._parts(batch.slice(low, middle - low), b"")
                 low = middle
             except InvalidInputError:
                 high = middle

@@ -5,7 +5,8 @@ Only one pending node a level is kept, so memory does not grow with the number o
 
 import numpy as np
 
-from shardrel.canonical.sha import Bytes32, fixed_rows, sha256_rows
+from shardrel.canonical.parts import Fixed, constant, digests
+from shardrel.canonical.sha import Bytes32
 from shardrel.digest import Domain, domain_hash, u64
 
 # Leaves of one block, whose roots the member index holds: a perfect subtree, so the tree is one over block roots.
@@ -13,7 +14,6 @@ BLOCK_LEAVES = 1 << 16
 _BLOCK_LEVEL = 16
 # 80 bytes a pair: 80 MiB of node bytes at a time.
 _PAIRS = 1 << 20
-_NODE = np.frombuffer(Domain.NODE.value, np.uint8)
 
 
 class MerkleStream:
@@ -73,10 +73,9 @@ def parents(nodes: Bytes32) -> Bytes32:
     out = np.empty((pairs, 32), np.uint8)
     for at in range(0, pairs, _PAIRS):
         part = nodes[2 * at : 2 * (at + _PAIRS)]
-        matrix = np.empty((len(part) // 2, 80), np.uint8)
-        matrix[:, :16] = _NODE
-        matrix[:, 16:] = part.reshape(-1, 64)
-        out[at : at + _PAIRS] = sha256_rows(fixed_rows(matrix))
+        rows = len(part) // 2
+        both = Fixed(column=np.ascontiguousarray(part).reshape(rows, 64).view("V64").reshape(-1))
+        out[at : at + _PAIRS] = digests([constant(Domain.NODE.value, rows), both], rows)[0]
     return out
 
 

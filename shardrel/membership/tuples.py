@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shardrel.canonical.parts import Fixed, Part, constant, join, strings
+from shardrel.canonical.parts import Fixed, Part, constant, digests, strings
 from shardrel.canonical.sha import Bytes32, fixed_rows, sha256_rows
 from shardrel.digest import Domain, u64
 from shardrel.membership.columns import Members, plain
@@ -54,7 +54,7 @@ def tuple_leaves(
             _digests(origin, rows),
             _digests(content_digests[at : at + step], rows),
         ]
-        leaves.append(sha256_rows(join([*parts, _text(plain(ids))], rows)))
+        leaves.append(digests([*parts, _text(plain(ids))], rows)[0])
     return leaves[1] if len(leaves) == 2 else np.concatenate(leaves)
 
 

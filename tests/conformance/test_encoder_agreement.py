@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shardrel.canonical import json
+from shardrel.canonical import json, sha
 from shardrel.canonical import schema as publisher_schema
 from shardrel.canonical.rows import RowEncoder
 from tests.support import reference_rows
@@ -17,7 +17,15 @@ from verifier import rows, schema
 from verifier.leaves import stream_digest
 from verifier.physical import shard_schema
 
-_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
+# The way of hashing stays the same for all the tables of a test.
+_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
+
+
+@pytest.fixture(autouse=True, params=["few", "lanes"])
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows put together and hashed one by one, and columns hashed sixteen rows at once, where the machine can."""
+    monkeypatch.setattr(sha, "_LANES", sha._Lanes(1 if request.param == "lanes" else 1 << 62))
+    monkeypatch.setattr(sha, "_FEW_FOR_LANES", 0)
 
 
 def _encodings(table: Any) -> list[bytes]:

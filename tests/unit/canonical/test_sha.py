@@ -1,4 +1,4 @@
-"""SHA-256 of many rows against hashlib, on both sides of the border between loop and query."""
+"""SHA-256 of many rows against hashlib, by every way and on both sides of the borders between them."""
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
@@ -8,14 +8,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from shardrel.canonical.sha import fixed_rows, sha256_rows
+from shardrel.canonical import sha
+from shardrel.canonical.lanes import Column, compiled
+from shardrel.canonical.sha import fixed_rows, sha256_columns, sha256_rows
+
+
+@pytest.fixture(autouse=True, params=["few and query", "lanes"])
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the machine has no lanes, the second takes the first way too."""
+    monkeypatch.setattr(sha, "_LANES", sha._Lanes(1 if request.param == "lanes" else 1 << 62))
 
 
 def expected(rows: Any) -> bytes:
     return b"".join(hashlib.sha256(value).digest() for value in rows.to_pylist())
 
 
-@pytest.mark.parametrize("count", [0, 1, 768, 769, 70_000])
+@pytest.mark.parametrize("count", [0, 1, 32, 33, 768, 769, 70_000])
 @pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()])
 def test_rows_of_any_number_and_length(count: int, kind: Any) -> None:
     rows = pa.array([b"x" * (i % 150) for i in range(count)], kind)
@@ -39,3 +47,27 @@ def test_threads_do_not_see_each_others_rows() -> None:
     with ThreadPoolExecutor(4) as pool:
         hashed = list(pool.map(sha256_rows, many))
     assert [digests.tobytes() for digests in hashed] == [expected(rows) for rows in many]
+
+
+def test_lanes_are_made_once_after_so_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(sha, "compiled", lambda: made.append(1) or compiled())
+    lanes = sha._Lanes(2000)
+    with ThreadPoolExecutor(4) as pool:
+        given = list(pool.map(lambda _: lanes.for_rows(500), range(8)))
+    assert made == [1]
+    assert given[0] is None
+    assert (lanes.for_rows(1) is None) == (compiled() is None)
+
+
+def test_columns_are_not_asked_for_before_there_are_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sha, "_LANES", sha._Lanes(1 << 62))
+    assert sha256_columns(lambda: pytest.fail("asked for"), 1000) is None
+
+
+def test_columns_and_their_rows_have_the_same_digests() -> None:
+    numbers = np.arange(5000, dtype="<u8").view(np.uint8)
+    found = sha256_columns(lambda: [Column(data=numbers, stride=8, width=8, head=b"head")], 5000)
+    joined = pa.array([b"head" + i.to_bytes(8, "little") for i in range(5000)])
+    assert sha256_rows(joined).tobytes() == expected(joined)
+    assert found is None or found[0].tobytes() == expected(joined)

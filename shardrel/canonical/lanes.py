@@ -1,0 +1,207 @@
+"""The functions of ``lanes_ir`` and ``weave_ir`` made for this machine, where it has AVX-512 and lets programs make code.
+
+Everywhere else there are none, and ``sha`` takes its other way to the same digests.
+"""
+
+import ctypes
+import mmap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from shardrel.canonical import lanes_ir, weave_ir
+
+Bytes = npt.NDArray[np.uint8]
+Places = npt.NDArray[np.int64]
+
+_NEEDED = ("avx512f", "avx512bw", "avx512vl")
+# What is woven at a time stays in the cache next to the processor.
+_ROOM = 128 * 1024
+MAX_HEAD = weave_ir.STORED
+_LONGEST = _ROOM // lanes_ir.LANES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """Bytes of each of n rows.
+
+    Attributes:
+        data: Contiguous bytes.
+        offsets: Shape (n + 1,), contiguous: row i is ``data[offsets[i] : offsets[i + 1]]``. None where all rows have
+            ``width`` bytes.
+        stride: From one row to the next in ``data``; 0 for the same bytes in every row.
+        width: Bytes of a row.
+        present: Shape (n,): rows that have it; None means all.
+        head: Up to ``MAX_HEAD`` bytes that precede it in each row that has it.
+    """
+
+    data: Bytes
+    offsets: npt.NDArray[np.int32] | None = None
+    stride: int = 0
+    width: int = 0
+    present: npt.NDArray[np.bool_] | None = None
+    head: bytes = b""
+
+    def sizes(self) -> Any:
+        """Bytes of each row: shape (n,), or one number for all."""
+        sizes = len(self.head) + (self.width if self.offsets is None else np.diff(self.offsets))
+        return sizes if self.present is None else np.where(self.present, sizes, 0)
+
+    def inside(self, rows: int) -> bool:
+        """Whether nothing outside of the arrays would be read."""
+        if len(self.head) > MAX_HEAD or (self.present is not None and len(self.present) != rows):
+            return False
+        if self.offsets is None:
+            return self.stride * max(rows - 1, 0) + self.width <= len(self.data)
+        rising = len(self.offsets) == rows + 1 and bool((self.offsets[1:] >= self.offsets[:-1]).all())
+        return rising and int(self.offsets[0]) >= 0 and int(self.offsets[-1]) <= len(self.data)
+
+    def fields(self, head: Bytes) -> tuple[int, ...]:
+        """The column as ``weave_ir`` takes it, whose head is put into ``head``, shape (MAX_HEAD,)."""
+        head[: len(self.head)] = np.frombuffer(self.head, np.uint8)
+        arrays = (self.data, self.offsets, self.present)
+        data, offsets, present = (0 if one is None else one.ctypes.data for one in arrays)
+        return data, offsets, self.stride, self.width, present, head.ctypes.data, len(self.head)
+
+
+class Lanes:
+    """Hashes rows, sixteen at once; lets other threads run meanwhile.
+
+    Args:
+        engine: Keeps the code of both functions.
+    """
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self._rows = _function(engine, lanes_ir.FUNCTION, "ppp#p")
+        self._columns = _function(engine, weave_ir.FUNCTION, "p###p#ppp")
+
+    def of_rows(self, data: Bytes, borders: Places) -> Bytes:
+        """Digest of each ``data[borders[i] : borders[i + 1]]``.
+
+        Args:
+            data: Contiguous bytes.
+            borders: n + 1 places within ``data`` that do not fall, contiguous.
+
+        Returns:
+            Shape (n, 32), uint8.
+        """
+        out = np.empty((len(borders) - 1, 32), np.uint8)
+        if len(out):
+            starts = borders.ctypes.data
+            self._rows(data.ctypes.data, starts, starts + borders.itemsize, len(out), out.ctypes.data)
+        return out
+
+    def of_columns(self, columns: Sequence[Column], rows: int, longest: int) -> Bytes:
+        """Digest of each row: its bytes of each column, one after another.
+
+        Args:
+            columns: At least one; inside of their data.
+            rows: At least one.
+            longest: Bytes of the longest row, at most ``_LONGEST``.
+
+        Returns:
+            Shape (n, 32), uint8.
+        """
+        slot = longest + weave_ir.STORED
+        step = max(1, min(_ROOM // slot // lanes_ir.LANES, -(-rows // lanes_ir.LANES))) * lanes_ir.LANES
+        room, places = np.empty(step * slot, np.uint8), np.empty((2, step), np.int64)
+        heads = np.zeros((len(columns), MAX_HEAD), np.uint8)
+        fields = np.array([column.fields(head) for column, head in zip(columns, heads, strict=True)], np.uint64)
+        out = np.empty((rows, 32), np.uint8)
+        starts, ends = (one.ctypes.data for one in places)
+        self._columns(
+            fields.ctypes.data, len(fields), rows, step, room.ctypes.data, slot, starts, ends, out.ctypes.data
+        )
+        return out
+
+
+def woven(lanes: Lanes, columns: Sequence[Column], rows: int) -> tuple[Bytes, npt.NDArray[np.int64]] | None:
+    """Digests, shape (n, 32), and lengths, shape (n,), of rows; None where they are better put together first."""
+    if not rows or not columns or not all(column.inside(rows) for column in columns):
+        return None
+    sizes = [column.sizes() for column in columns]
+    lengths = np.full(rows, sum(size for size in sizes if isinstance(size, int)), np.int64)
+    for size in sizes:
+        if not isinstance(size, int):
+            lengths += size
+    longest = int(lengths.max())
+    return None if longest > _LONGEST else (lanes.of_columns(columns, rows, longest), lengths)
+
+
+def compiled() -> Lanes | None:
+    """Make the functions: a fifth of a second of work. ``None`` where they cannot be had, or compute something else."""
+    if not _may_make_code():
+        return None
+    try:
+        import llvmlite.binding as llvm
+    except (ImportError, OSError):
+        return None
+    engine = _engine(llvm)
+    lanes = None if engine is None else Lanes(engine)
+    return lanes if lanes and _right(lanes) else None
+
+
+def _may_make_code() -> bool:
+    """Hardened hosts refuse memory that can be run, and LLVM would end the process."""
+    kinds = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+    try:
+        mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, kinds).close()
+    except OSError:
+        return False
+    return True
+
+
+def _engine(llvm: Any) -> Any:
+    try:
+        features = llvm.get_host_cpu_features()
+        if not all(features.get(name) for name in _NEEDED):
+            return None
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        module = llvm.parse_assembly(lanes_ir.function() + weave_ir.TEXT)
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=llvm.get_host_cpu_name(), features=features.flatten(), opt=3
+        )
+        engine = llvm.create_mcjit_compiler(module, machine)
+        engine.finalize_object()
+    except RuntimeError:
+        # An LLVM of before 2022, which other packages may have pinned, has other words.
+        return None
+    return engine
+
+
+def _function(engine: Any, name: str, kinds: str) -> Callable[..., None]:
+    """A function of the engine; ``p`` is an address, ``#`` a number."""
+    types = [ctypes.c_void_p if kind == "p" else ctypes.c_int64 for kind in kinds]
+    return ctypes.CFUNCTYPE(None, *types)(engine.get_function_address(name))
+
+
+def _right(lanes: Lanes) -> bool:
+    """Compare with hashlib: every length up to three blocks, beside its like and beside a longer or shorter one."""
+    most = 3 * 64
+    borders = np.zeros(2 * most + 3, np.int64)
+    np.cumsum([*range(most + 1), *range(most, -1, -1)], out=borders[1:])
+    rows = len(borders) - 1
+    data = (np.arange(borders[-1], dtype=np.int64) * 197 >> 3).astype(np.uint8)
+    numbers = np.arange(rows, dtype=np.int64).view(np.uint8)
+    columns = (
+        Column(data=data[:33], width=33),
+        Column(data=numbers, stride=8, width=8, present=np.arange(rows) % 3 != 0, head=b"head"),
+        Column(data=data, offsets=borders.astype(np.int32)),
+    )
+    whole = [data[start:stop].tobytes() for start, stop in pairwise(borders.tolist())]
+    joined = [
+        data[:33].tobytes() + (b"head" + i.to_bytes(8, "little") if i % 3 else b"") + value
+        for i, value in enumerate(whole)
+    ]
+    found = woven(lanes, columns, rows)
+    return found is not None and all(
+        digests.tobytes() == b"".join(sha256(value).digest() for value in values)
+        for digests, values in ((lanes.of_rows(data, borders), whole), (found[0], joined))
+    )

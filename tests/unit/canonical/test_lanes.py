@@ -1,0 +1,203 @@
+"""Sixteen hashes at once against hashlib, and every reason for which there are none."""
+
+import subprocess
+import sys
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shardrel.canonical import lanes
+from shardrel.canonical.lanes import Column, Lanes, compiled, woven
+
+_ROOT = Path(__file__).parents[3]
+_CPU = Path("/proc/cpuinfo")
+
+
+@pytest.fixture(scope="module")
+def made() -> Lanes | None:
+    """The lanes of this machine; without AVX-512 there are none to be tested, and that is what is tested."""
+    found = compiled()
+    flags = set(_CPU.read_text(encoding="ascii", errors="replace").split()) if _CPU.exists() else set()
+    assert (found is not None) == ({"avx512f", "avx512bw", "avx512vl"} <= flags)
+    return found
+
+
+def expected(rows: list[bytes]) -> bytes:
+    return b"".join(sha256(row).digest() for row in rows)
+
+
+def hashed(made: Lanes, rows: list[bytes], before: bytes = b"") -> bytes:
+    borders = np.cumsum([len(before), *map(len, rows)]).astype(np.int64)
+    return made.of_rows(np.frombuffer(before + b"".join(rows), np.uint8), borders).tobytes()
+
+
+@pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 31, 32, 33])
+def test_every_length_in_groups_of_every_size(made: Lanes | None, count: int) -> None:
+    for size in range(261) if made else ():
+        rows = [bytes([i]) * size for i in range(count)]
+        assert hashed(made, rows, b"before") == expected(rows)
+
+
+def test_lengths_that_differ_within_a_group(made: Lanes | None) -> None:
+    rng = np.random.default_rng(7)
+    for _ in range(50 if made else 0):
+        rows = [rng.bytes(int(size)) for size in rng.choice([0, 1, 55, 56, 63, 64, 119, 120, 1000, 5000], 40)]
+        assert hashed(made, rows) == expected(rows)
+
+
+def test_no_rows(made: Lanes | None) -> None:
+    if made:
+        assert made.of_rows(np.empty(0, np.uint8), np.zeros(1, np.int64)).shape == (0, 32)
+        assert woven(made, [Column(data=np.empty(0, np.uint8))], 0) is None
+
+
+_SIZES = st.integers(0, 140)
+
+
+@st.composite
+def _columns(draw: st.DrawFn) -> tuple[int, list[Column], list[bytes]]:
+    """Rows, their columns, and what they come to."""
+    count = draw(st.integers(1, 50))
+    columns, rows = [], [b""] * count
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 32)))
+    for kind in draw(st.lists(st.sampled_from(["constant", "fixed", "varying"]), min_size=1, max_size=6)):
+        head = rng.bytes(draw(st.integers(0, lanes.MAX_HEAD)))
+        present = rng.random(count) < 0.7 if draw(st.booleans()) else None
+        if kind == "varying":
+            sizes = rng.integers(0, draw(st.integers(1, 200)), count)
+            offsets = np.cumsum([draw(_SIZES), *sizes]).astype(np.int32)
+            data = np.frombuffer(rng.bytes(int(offsets[-1])), np.uint8)
+            column = Column(data=data, offsets=offsets, present=present, head=head)
+            values = [data[start:stop].tobytes() for start, stop in pairwise(offsets.tolist())]
+        else:
+            width = draw(_SIZES)
+            stride = 0 if kind == "constant" else width
+            data = np.frombuffer(rng.bytes(width if kind == "constant" else width * count), np.uint8)
+            column = Column(data=data, stride=stride, width=width, present=present, head=head)
+            values = [data[i * stride :][:width].tobytes() for i in range(count)]
+        columns.append(column)
+        rows = [
+            row + (head + value if present is None or present[i] else b"")
+            for i, (row, value) in enumerate(zip(rows, values, strict=True))
+        ]
+    return count, columns, rows
+
+
+@settings(deadline=None, max_examples=200)
+@given(drawn=_columns())
+def test_columns_are_hashed_as_the_rows_that_they_come_to(made: Lanes | None, drawn: Any) -> None:
+    count, columns, rows = drawn
+    found = woven(made, columns, count) if made else None
+    assert (found is not None) == (made is not None)
+    if found is not None:
+        assert found[0].tobytes() == expected(rows)
+        assert found[1].tolist() == list(map(len, rows))
+
+
+def test_many_more_rows_than_are_woven_at_a_time(made: Lanes | None) -> None:
+    if made:
+        numbers = np.arange(40_001, dtype="<u8")
+        found = woven(made, [Column(data=numbers.view(np.uint8), stride=8, width=8, head=b"n")], len(numbers))
+        assert found is not None
+        assert found[0].tobytes() == expected([b"n" + int(number).to_bytes(8, "little") for number in numbers])
+
+
+_BYTES = np.arange(100, dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        Column(data=_BYTES, offsets=np.array([0, 60, 50], np.int32)),
+        Column(data=_BYTES, offsets=np.array([-1, 10, 50], np.int32)),
+        Column(data=_BYTES, offsets=np.array([0, 10, 101], np.int32)),
+        Column(data=_BYTES, offsets=np.array([0, 10], np.int32)),
+        Column(data=_BYTES, offsets=np.array([0, 2**31 - 1, -(2**31)], np.int32)),
+        Column(data=_BYTES, stride=60, width=41),
+        Column(data=_BYTES, width=101),
+        Column(data=_BYTES, width=10, head=b"x" * 65),
+        Column(data=_BYTES, width=10, present=np.array([True])),
+    ],
+)
+def test_what_would_be_read_outside_of_a_column_is_left_to_the_other_way(made: Lanes | None, column: Column) -> None:
+    assert not column.inside(2)
+    assert made is None or woven(made, [column], 2) is None
+
+
+def test_long_rows_are_left_to_the_other_way(made: Lanes | None) -> None:
+    if made:
+        data = np.zeros(lanes._LONGEST + 1, np.uint8)
+        assert woven(made, [Column(data=data, width=len(data) - 1)], 3) is not None
+        assert woven(made, [Column(data=data, width=len(data))], 3) is None
+
+
+_GUARDED = """
+import ctypes, mmap
+import numpy as np
+from hashlib import sha256
+from shardrel.canonical.lanes import Column, compiled, woven
+made = compiled()
+page = mmap.PAGESIZE
+memory = mmap.mmap(-1, 3 * page)
+whole = np.frombuffer(memory, np.uint8)
+whole[:] = np.arange(3 * page, dtype=np.int64).astype(np.uint8)
+for place in (0, 2 * page):  # nothing before and nothing behind the middle page may be touched
+    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(whole.ctypes.data + place), page, 0) == 0  # PROT_NONE
+middle = whole[page : 2 * page]
+for size in range(1, 200):
+    for data in (middle[:size], middle[-size:]):
+        borders = np.array([0, size // 2, size], np.int64)
+        want = sha256(data[: size // 2].data).digest() + sha256(data[size // 2 :].data).digest()
+        assert made is None or made.of_rows(data, borders).tobytes() == want
+        columns = [Column(data=data, offsets=borders.astype(np.int32)), Column(data=data, width=size)]
+        assert made is None or woven(made, columns, 2) is not None
+print("done", ctypes.string_at(whole.ctypes.data + 2 * page, 1) if {look} else "")
+"""
+
+
+def test_no_byte_beside_the_data_is_read() -> None:
+    """The data ends where memory begins that nobody may read; to read it there ends the process, as the second shows."""
+    done = _run(_GUARDED.format(look=False))
+    assert (done.returncode, done.stdout.split()) == (0, ["done"])
+    assert _run(_GUARDED.format(look=True)).returncode < 0
+
+
+def test_a_host_that_refuses_to_make_code_gets_none() -> None:
+    """PR_SET_MDWE: memory never becomes code in this process; LLVM would end it."""
+    code = "import ctypes; assert ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) == 0; from shardrel.canonical.lanes import compiled; print(compiled())"
+    done = _run(code)
+    assert (done.returncode, done.stdout.split()) == (0, ["None"])
+
+
+def test_without_the_package_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "llvmlite", None)
+    assert compiled() is None
+
+
+def test_an_old_compiler_gives_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes.lanes_ir, "function", lambda: "define void @f(i8* %old) { ret void }")
+    assert compiled() is None
+
+
+def test_another_processor_gives_none() -> None:
+    llvm = SimpleNamespace(get_host_cpu_features=lambda: {"avx512f": True, "avx512bw": False, "avx512vl": True})
+    assert lanes._engine(llvm) is None
+
+
+@pytest.mark.parametrize("constant", [0, 17, 63])
+def test_functions_that_compute_something_else_are_not_used(monkeypatch: pytest.MonkeyPatch, constant: int) -> None:
+    wrong = list(lanes.lanes_ir._CONSTANTS)
+    wrong[constant] ^= 1
+    monkeypatch.setattr(lanes.lanes_ir, "_CONSTANTS", wrong)
+    assert compiled() is None
+
+
+def _run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=_ROOT, check=False)
