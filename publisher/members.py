@@ -26,6 +26,7 @@ from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.membership.columns import Members, plain
 from shardrel.records.schema import RecordSchema
 from shardrel.sources import BATCH_BYTES, SourceFile, SourcePath, list_files, open_source
+from shardrel.sources.ipc import IpcSource
 from shardrel.sources.jsonl import JsonlSource, common_schema
 from shardrel.sources.slicing import row_bytes
 
@@ -33,7 +34,9 @@ DEFAULT_SPLIT = "train"
 # Bytes of the batches that are worked on at the same time: a few large ones. Many small ones, so that there is
 # something to do while the records' version, the digest of their file, is still made; a tiny one counts as more.
 _AHEAD_BYTES = 6 * BATCH_BYTES
-_LEAST_BYTES = _AHEAD_BYTES // 24
+_LEAST_BYTES = _AHEAD_BYTES // 96
+# Digest, length and tokens, which are held with each record that is read ahead.
+_BESIDE_BYTES = 32 + 8 + 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +122,7 @@ class MemberReader:
         hashed = (
             map(self._hashed, reads)
             if pool is None
-            else in_order(pool, self._hashed, reads, _AHEAD_BYTES, decoded_size)
+            else in_order(pool, self._hashed, reads, _AHEAD_BYTES, self._held_bytes)
         )
         # A version by rule waits until its whole file is hashed; the records of the next batches are, meanwhile.
         return map(self._versioned, hashed)
@@ -148,6 +151,11 @@ class MemberReader:
             for batch in source.batches(self._json if isinstance(source, JsonlSource) else None, batch_bytes):
                 yield index, row, batch
                 row += batch.num_rows
+
+    def _held_bytes(self, read: tuple[int, int, Any]) -> int:
+        source, batch = self._sources[read[0]], read[2]
+        held: int = held_bytes(source, batch) + _BESIDE_BYTES * batch.num_rows
+        return max(held, _LEAST_BYTES)
 
     def _hashed(self, read: tuple[int, int, Any]) -> _Hashed:
         index, first_row, batch = read
@@ -214,11 +222,24 @@ def read_members(sources: Sequence[str], mapping: Mapping) -> MemberReader:
     return MemberReader(list_files(sources), mapping)
 
 
-def decoded_size(read: tuple[int, int, Any]) -> int:
-    """Bytes of a batch once it is decoded: what is folded counts as what it unfolds to."""
-    columns = read[2].columns
-    decoded = sum(int(one.nbytes if is_plain(one.type) else row_bytes(one).sum()) for one in columns)
-    return max(decoded, _LEAST_BYTES)
+def held_bytes(source: SourceFile, batch: Any) -> int:
+    """Bytes of memory that a batch takes once it is decoded.
+
+    What is folded counts as what it unfolds to. What stays where it lies in a mapped file takes none.
+    """
+    return sum(_held(source, column) for column in batch.columns)
+
+
+def _held(source: SourceFile, column: Any) -> int:
+    if not is_plain(column.type):
+        return int(row_bytes(column).sum())
+    stays = isinstance(source, IpcSource) and source.is_mapped(column) and _is_physical(column.type)
+    return 0 if stays else int(column.nbytes)
+
+
+def _is_physical(kind: Any) -> bool:
+    """Whether such values become part of a payload, or tuple fields, as they are."""
+    return bool(pa.types.is_string(kind) or (pa.types.is_primitive(kind) and not pa.types.is_float16(kind)))
 
 
 def _field(batch: Any, column: str | None, default: str) -> Any:

@@ -179,8 +179,8 @@ def _created(
     shards: list[WrittenShard] = []
     parts: list[Part] = []
     records = 0
-    # Threads of their own wait for the store, so that the pool encodes meanwhile.
-    with threads(options.workers) as writers:
+    # Threads of their own wait for the store, several for each that encodes, so that the pool has never to wait.
+    with threads(2 * options.workers) as writers:
         encoded = in_order(pool, lambda task: task(), tasks, 2 * options.workers)
         for made in in_order(writers, lambda create: create(), encoded, 2 * options.workers):
             if isinstance(made, WrittenShard):

@@ -67,8 +67,12 @@ class IpcSource:
         return None
 
     @cached_property
+    def _data(self) -> Any:
+        return _map(self.path)
+
+    @cached_property
     def digest(self) -> Digest:
-        data, state = memoryview(_map(self.path)), hashlib.sha256()
+        data, state = memoryview(self._data), hashlib.sha256()
         for start in range(0, len(data), _PIECE):
             state.update(data[start : start + _PIECE])
         self.fingerprint.check(self.path)
@@ -82,8 +86,13 @@ class IpcSource:
             rows += batch.num_rows
         self.fingerprint.check(self.path)
 
+    def is_mapped(self, values: Any) -> bool:
+        """Whether an array of this file lies in it, and takes no memory that the system could not take back."""
+        first, last = self._data.address, self._data.address + self._data.size
+        return all(first <= one.address and one.address + one.size <= last for one in values.buffers() if one)
+
     def _read(self) -> Iterator[Any]:
-        with _reader(self.path, _map(self.path), self.is_file) as reader:
+        with _reader(self.path, self._data, self.is_file) as reader:
             try:
                 if self.is_file:
                     for index in range(reader.num_record_batches):

@@ -8,12 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from publisher.mapping import Mapping, no_columns
-from publisher.members import MemberReader, decoded_size, read_members
+from publisher.members import MemberReader, held_bytes, read_members
 from shardrel.canonical.rows import content_digests
 from shardrel.digest import digest_of
 from shardrel.errors import ErrorCode, InvalidInputError
 from shardrel.membership.columns import plain
 from shardrel.records.snapshot import Columns
+from shardrel.sources import SourceFile, open_source
 
 
 def mapping(tokens: str | None = None, text: tuple[str, ...] | None = None, **columns: str) -> Mapping:
@@ -228,10 +229,36 @@ def test_no_columns_is_every_default_rule() -> None:
     assert no_columns() == mapping().columns
 
 
-def test_what_is_read_ahead_is_measured_as_it_unfolds() -> None:
+@pytest.mark.parametrize("suffix", ["arrow", "parquet"])
+def test_what_is_read_ahead_is_measured_as_it_unfolds(tmp_path: Path, suffix: str) -> None:
     """A dictionary's one long text, many times, is small as it lies in memory."""
     entry = pa.array(["x" * (1 << 16)])
     folded = pa.DictionaryArray.from_arrays(pa.array([0] * 400, pa.int32()), entry)
     batch = pa.record_batch({"t": folded})
+    source = written(tmp_path / f"a.{suffix}", pa.table(batch))
     assert batch.nbytes < 1 << 20
-    assert decoded_size((0, 0, batch)) >= 400 << 16
+    assert held_bytes(source, batch) >= 400 << 16
+    assert held_bytes(source, next(iter(source.batches()))) >= 400 << 16
+
+
+def test_what_stays_in_a_mapped_file_takes_no_memory(tmp_path: Path) -> None:
+    table = pa.table({"t": ["x" * 1000] * 100, "n": pa.array(range(100)), "l": [[1, 2, 3]] * 100})
+    plain = written(tmp_path / "plain.arrow", table)
+    (batch,) = plain.batches()
+    assert held_bytes(plain, batch.select(["t", "n"])) == 0
+    assert held_bytes(plain, batch.select(["l"])) >= 100 * 3 * 8  # a list may be copied
+    for other in (
+        written(tmp_path / "packed.arrow", table, compression="zstd"),
+        written(tmp_path / "other.parquet", table),
+    ):
+        (batch,) = other.batches()
+        assert held_bytes(other, batch) >= 100 * 1000
+
+
+def written(path: Path, table: pa.Table, compression: str | None = None) -> SourceFile:
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.ipc.new_file(path, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+            writer.write_table(table)
+    return open_source(path)
