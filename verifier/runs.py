@@ -7,6 +7,7 @@ together, however many shards there are. Source: schemas/SPEC.md#verification
 import threading
 from bisect import bisect_left
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,6 +24,7 @@ from verifier.leaves import codes, plain
 _KEPT_BYTES = 64 * 1024 * 1024
 # A dictionary is kept with a run while it is small; otherwise strings are written out.
 _SMALL_DICTIONARY = 4096
+_INDEX = pa.int16()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,11 @@ class Runs:
             for place, number in enumerate(pieces):
                 self._held[number] += [shard, place]
 
+    def drop(self, pool: Executor) -> None:
+        """Begin to remove the files, which nobody reads any more: many at a time, since large ones take a while."""
+        for path in self._folder.iterdir():
+            pool.submit(path.unlink)
+
     def _keep(self, shard: int, size: int, pieces: list[pa.RecordBatch]) -> bool:
         with self._lock:
             if size > self._free:
@@ -131,9 +138,11 @@ def _batch(run: Run) -> pa.RecordBatch:
 
 
 def _light(values: Any) -> Any:
-    if pa.types.is_dictionary(values.type) and len(values.dictionary) > _SMALL_DICTIONARY:
+    if not pa.types.is_dictionary(values.type):
+        return values
+    if len(values.dictionary) > _SMALL_DICTIONARY:
         return plain(values)
-    return values
+    return values.cast(pa.dictionary(_INDEX, values.type.value_type))
 
 
 def digest_array(rows: Bytes32) -> Any:
@@ -157,5 +166,7 @@ def joined_context(parts: Sequence[Any]) -> Any:
     if not all(pa.types.is_dictionary(part.type) for part in parts):
         return pa.concat_arrays([plain(part) for part in parts])
     entries = pa.concat_arrays([part.dictionary for part in parts]).unique()
+    if len(entries) == 1:
+        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(sum(map(len, parts)), np.int32)), entries)
     spots = [pc.index_in(part.dictionary, value_set=entries).to_numpy()[codes(part)] for part in parts]
     return pa.DictionaryArray.from_arrays(pa.array(np.concatenate(spots).astype(np.int32)), entries)

@@ -270,6 +270,7 @@ def _inspect(
             keys=declared.keys,
         )
         outcome = compare_all(membership, pool, 2 * world.workers, tally)
+        runs.drop(pool)
     if splits is not None:
         tally.add(tree_spots(membership, root, outcome.tree))
         tally.add(total_spots(membership, splits, outcome))
