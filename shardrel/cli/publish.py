@@ -9,6 +9,7 @@ import typer
 from shardrel import clock
 from shardrel.cli.access import full_digest, the_root, the_store_to_write
 from shardrel.cli.arguments import Engine, Workers
+from shardrel.cli.bulk import for_bulk
 from shardrel.cli.changes import changes_table, in_short
 from shardrel.cli.decryption import Decrypt, Encrypt, opened, unlocked
 from shardrel.cli.fencing import selectors_upto
@@ -67,6 +68,7 @@ def publish(
     engine: Engine = "local",
 ) -> Result:
     """Write a release of a snapshot. Interrupted and run again, it goes on; it ends at the same root."""
+    for_bulk()
     from publisher.options import PublishOptions
     from publisher.partition import SHARD_BYTES
     from publisher.publish import World

@@ -6,6 +6,7 @@ import typer
 
 from shardrel.cli.access import the_store_to_write
 from shardrel.cli.arguments import Sources, Workers
+from shardrel.cli.bulk import for_bulk
 from shardrel.cli.decryption import Encrypt, opened
 from shardrel.cli.fencing import selectors_upto
 from shardrel.cli.output import Result, meter
@@ -43,6 +44,7 @@ def snapshot(
     workers: Workers = 2,
 ) -> Result:
     """Declare the membership of a dataset: every record, by id, source, content and split."""
+    for_bulk()
     from publisher.snapshot import SnapshotOptions, make_snapshot
     from shardrel.records.snapshot import Columns
 

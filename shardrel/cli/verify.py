@@ -10,6 +10,7 @@ import typer
 from shardrel import clock
 from shardrel.cli.access import the_root, the_store_to_write
 from shardrel.cli.arguments import Engine, Workers
+from shardrel.cli.bulk import for_bulk
 from shardrel.cli.decryption import Decrypt, unlocked
 from shardrel.cli.output import Result, Table, meter
 from shardrel.cli.recheck import recheck
@@ -62,6 +63,7 @@ def verify(
     passes again in full, is approved afresh and admitted. Only what a fence names (the fence refuses the root by itself)
     and what a publisher has yet to sign revoke nothing. --fences-only, --staged and --in-use look at fences alone.
     """
+    for_bulk()
     from verifier.recheck import recheck_fences
     from verifier.verify import World, verify_release
 
