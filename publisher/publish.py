@@ -25,6 +25,7 @@ from publisher.root import content_digest
 from publisher.stage import Prepared, Staged, rows_of, stage
 from publisher.write import Progress, plan, shard_numbers, write
 from shardrel.canonical.packed import packed_fields
+from shardrel.canonical.sha import expect_rows
 from shardrel.digest import Digest, to_digest
 from shardrel.errors import (
     ErrorCode,
@@ -171,6 +172,7 @@ def _make(
     world: World,
 ) -> _Made:
     reader = _open(sources, declared)
+    expect_rows(2 * declared.snapshot.records)
     with tempfile.TemporaryDirectory(prefix="shardrel-publish-") as folder, threads(options.workers) as pool:
         digests = pool.submit(reader.digests)
         # 3. Read the records, and leave out what the logs name.

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from shardrel.canonical import json
+from shardrel.canonical.sha import expect_rows
 from shardrel.digest import parse_digest
 from shardrel.errors import ErrorCode, FormatError, IntegrityError, NotFoundError
 from shardrel.gate.attestations import attach
@@ -126,7 +127,8 @@ def verify_release(store: Store, root: str, gate: GateView, *, world: World) -> 
         tally.add(_manifest_spots(root, release, gate))
         # 2. What the root names by descriptor.
         declared = _declared(store, release, world.unlocked, tally)
-        # 3. to 7. and 9. Every byte, and every member.
+        # 3. to 7. and 9. Every byte, and every member: its content, its tuple and a node of the tree.
+        expect_rows(3 * release.totals.records)
         _inspect(store, root, release, declared, logs, world, tally)
         # 8. Who says how it was made.
         evidence = gather(store, root, gate.policy)

@@ -49,6 +49,12 @@ class _Lanes:
         self._left = after
         self._made: Lanes | None = None
 
+    def expect(self, rows: int) -> None:
+        """As many are to come: where the lanes pay for these, the first of them makes them."""
+        with self._lock:
+            if 0 < self._left <= rows:
+                self._left = 1
+
     def for_rows(self, rows: int) -> Lanes | None:
         """The lanes, if they are ready; the thread that reaches the number makes them, the others go on meanwhile."""
         if self._left > 0:
@@ -60,6 +66,11 @@ class _Lanes:
 
 
 _LANES = _Lanes(_VERY_MANY)
+
+
+def expect_rows(rows: int) -> None:
+    """Tell that this process is going to hash so many rows, so that it need not find out by hashing them."""
+    _LANES.expect(rows)
 
 
 def sha256_rows(rows: Any) -> Bytes32:

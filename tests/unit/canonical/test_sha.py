@@ -60,6 +60,21 @@ def test_lanes_are_made_once_after_so_many_rows(monkeypatch: pytest.MonkeyPatch)
     assert (lanes.for_rows(1) is None) == (compiled() is None)
 
 
+@pytest.mark.parametrize("expected_rows", [1999, 2000])
+def test_lanes_are_made_at_the_first_row_where_they_will_pay(
+    monkeypatch: pytest.MonkeyPatch, expected_rows: int
+) -> None:
+    made = []
+    monkeypatch.setattr(sha, "compiled", lambda: made.append(1))
+    monkeypatch.setattr(sha, "_LANES", sha._Lanes(2000))
+    sha.expect_rows(expected_rows)
+    sha256_rows(pa.array([b"row"]))
+    assert len(made) == (expected_rows >= 2000)
+    sha.expect_rows(10_000)  # made is made
+    sha256_rows(pa.array([b"row"]))
+    assert len(made) == 1
+
+
 def test_columns_are_not_asked_for_before_there_are_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sha, "_LANES", sha._Lanes(1 << 62))
     assert sha256_columns(lambda: pytest.fail("asked for"), 1000) is None
