@@ -35,8 +35,10 @@ DEFAULT_SPLIT = "train"
 # something to do while the records' version, the digest of their file, is still made; a tiny one counts as more.
 _AHEAD_BYTES = 6 * BATCH_BYTES
 _LEAST_BYTES = _AHEAD_BYTES // 96
-# Digest, length and tokens, which are held with each record that is read ahead.
-_BESIDE_BYTES = 32 + 8 + 8
+# Digest, length, tokens and three codes of repeated fields, which are held with each record that is read ahead.
+_BESIDE_BYTES = 32 + 8 + 8 + 3 * 4
+# A number as text, and its offset.
+_NUMBER_BYTES = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +156,12 @@ class MemberReader:
 
     def _held_bytes(self, read: tuple[int, int, Any]) -> int:
         source, batch = self._sources[read[0]], read[2]
-        held: int = held_bytes(source, batch) + _BESIDE_BYTES * batch.num_rows
+        columns = self.mapping.columns
+        fields = [name for name in (columns.id, columns.source, columns.version, columns.split) if name is not None]
+        numbers = sum(not pa.types.is_string(batch.schema.field(name).type) for name in fields)
+        made = 0 if columns.id is not None else len(self.files[read[0]].relative) + _NUMBER_BYTES
+        beside = _BESIDE_BYTES + numbers * _NUMBER_BYTES + made
+        held: int = held_bytes(source, batch) + beside * batch.num_rows
         return max(held, _LEAST_BYTES)
 
     def _hashed(self, read: tuple[int, int, Any]) -> _Hashed:

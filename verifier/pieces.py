@@ -87,7 +87,8 @@ def digests(count: int, pieces: list[Piece]) -> tuple[Bytes32, int]:
     """SHA-256 of each of ``count`` rows, its pieces one after another: shape (count, 32); and the bytes of all."""
     found = sha256_columns(lambda: list(_as_columns(pieces)), count)
     if found is not None:
-        return found[0], int(found[1].sum())
+        check_bound(size := int(found[1].sum()))
+        return found[0], size
     rows = weave(count, pieces)
     return sha256_rows(rows), data_bytes(rows)
 

@@ -77,7 +77,7 @@ def _first_bad(schema: rs.RecordSchema, batch: pa.RecordBatch, prefix: bytes) ->
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            _pieces(schema, batch.slice(low, middle - low), prefix)
+            weave(middle - low, _pieces(schema, batch.slice(low, middle - low), prefix))
             low = middle
         except InvalidInputError:
             high = middle

@@ -87,7 +87,7 @@ class Runs:
 
     def drop(self, pool: Executor) -> None:
         """Begin to remove the files, which nobody reads any more: many at a time, since large ones take a while."""
-        for path in self._folder.iterdir():
+        for path in self._folder.glob("*.arrow"):
             pool.submit(path.unlink)
 
     def _keep(self, shard: int, size: int, pieces: list[pa.RecordBatch]) -> bool:
@@ -166,7 +166,7 @@ def joined_context(parts: Sequence[Any]) -> Any:
     if not all(pa.types.is_dictionary(part.type) for part in parts):
         return pa.concat_arrays([plain(part) for part in parts])
     entries = pa.concat_arrays([part.dictionary for part in parts]).unique()
-    if len(entries) == 1:
+    if len(entries) == 1 and not any(part.null_count for part in parts):
         return pa.DictionaryArray.from_arrays(pa.array(np.zeros(sum(map(len, parts)), np.int32)), entries)
     spots = [pc.index_in(part.dictionary, value_set=entries).to_numpy()[codes(part)] for part in parts]
     return pa.DictionaryArray.from_arrays(pa.array(np.concatenate(spots).astype(np.int32)), entries)

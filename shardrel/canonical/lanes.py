@@ -22,6 +22,8 @@ Places = npt.NDArray[np.int64]
 _NEEDED = ("avx512f", "avx512bw", "avx512vl")
 # What is woven at a time stays in the cache next to the processor.
 _ROOM = 128 * 1024
+# Shares of useful work: below the first, sorting rows pays; below the second, lanes are slower than one row at a time.
+_SOME, _LEAST = 0.75, 0.4
 MAX_HEAD = weave_ir.STORED
 _LONGEST = _ROOM // lanes_ir.LANES
 
@@ -48,8 +50,8 @@ class Column:
     head: bytes = b""
 
     def sizes(self) -> Any:
-        """Bytes of each row: shape (n,), or one number for all."""
-        sizes = len(self.head) + (self.width if self.offsets is None else np.diff(self.offsets))
+        """Bytes of each row: shape (n,), int64, or one number for all."""
+        sizes = len(self.head) + (self.width if self.offsets is None else np.diff(self.offsets).astype(np.int64))
         return sizes if self.present is None else np.where(self.present, sizes, 0)
 
     def inside(self, rows: int) -> bool:
@@ -81,20 +83,19 @@ class Lanes:
         self._rows = _function(engine, lanes_ir.FUNCTION, "ppp#p")
         self._columns = _function(engine, weave_ir.FUNCTION, "p###p#ppp")
 
-    def of_rows(self, data: Bytes, borders: Places) -> Bytes:
-        """Digest of each ``data[borders[i] : borders[i + 1]]``.
+    def of_rows(self, data: Bytes, starts: Places, ends: Places) -> Bytes:
+        """Digest of each ``data[starts[i] : ends[i]]``.
 
         Args:
             data: Contiguous bytes.
-            borders: n + 1 places within ``data`` that do not fall, contiguous.
+            starts, ends: n places within ``data``, contiguous.
 
         Returns:
             Shape (n, 32), uint8.
         """
-        out = np.empty((len(borders) - 1, 32), np.uint8)
+        out = np.empty((len(starts), 32), np.uint8)
         if len(out):
-            starts = borders.ctypes.data
-            self._rows(data.ctypes.data, starts, starts + borders.itemsize, len(out), out.ctypes.data)
+            self._rows(data.ctypes.data, starts.ctypes.data, ends.ctypes.data, len(out), out.ctypes.data)
         return out
 
     def of_columns(self, columns: Sequence[Column], rows: int, longest: int) -> Bytes:
@@ -121,6 +122,43 @@ class Lanes:
         return out
 
 
+def rows_of(lanes: Lanes, data: Bytes, borders: Places) -> Bytes | None:
+    """Digests of rows that follow each other, shape (n, 32); None where they are better hashed one by one.
+
+    Args:
+        lanes: Hash them.
+        data: Contiguous bytes.
+        borders: n + 1 places within ``data`` that do not fall, contiguous.
+    """
+    starts, ends = borders[:-1], borders[1:]
+    if _even(ends - starts, _SOME):
+        return lanes.of_rows(data, starts, ends)
+    # Rows of about one length beside each other.
+    order = np.argsort(ends - starts)
+    starts, ends = starts[order], ends[order]
+    if not _even(ends - starts, _LEAST):
+        return None
+    out = np.empty((len(order), 32), np.uint8)
+    out[order] = lanes.of_rows(data, starts, ends)
+    return out
+
+
+def _even(lengths: Places, share: float) -> bool:
+    """Whether at least this share of the blocks that the lanes go through are blocks of a row.
+
+    Sixteen rows are hashed in the time of the longest of them.
+    """
+    if not len(lengths):
+        return True
+    blocks = (lengths + 72) >> 6
+    total, longest = int(blocks.sum()), int(blocks.max())
+    if total >= share * longest * len(blocks):  # even if each group had a longest one
+        return True
+    firsts = np.arange(0, len(blocks), lanes_ir.LANES)
+    sizes = np.diff(firsts, append=len(blocks))
+    return total >= share * int((np.maximum.reduceat(blocks, firsts) * sizes).sum())
+
+
 def woven(lanes: Lanes, columns: Sequence[Column], rows: int) -> tuple[Bytes, npt.NDArray[np.int64]] | None:
     """Digests, shape (n, 32), and lengths, shape (n,), of rows; None where they are better put together first."""
     if not rows or not columns or not all(column.inside(rows) for column in columns):
@@ -131,7 +169,9 @@ def woven(lanes: Lanes, columns: Sequence[Column], rows: int) -> tuple[Bytes, np
         if not isinstance(size, int):
             lengths += size
     longest = int(lengths.max())
-    return None if longest > _LONGEST else (lanes.of_columns(columns, rows, longest), lengths)
+    if longest > _LONGEST or not _even(lengths, _SOME):
+        return None
+    return lanes.of_columns(columns, rows, longest), lengths
 
 
 def compiled() -> Lanes | None:
@@ -170,8 +210,9 @@ def _engine(llvm: Any) -> Any:
         )
         engine = llvm.create_mcjit_compiler(module, machine)
         engine.finalize_object()
-    except RuntimeError:
-        # An LLVM of before 2022, which other packages may have pinned, has other words.
+    except (RuntimeError, AttributeError, TypeError, ValueError, OSError):
+        # Another version than those that we know: one of before 2022, which other packages may have pinned, has other
+        # words. Whoever wants a hash is not to suffer from it.
         return None
     return engine
 
@@ -203,5 +244,5 @@ def _right(lanes: Lanes) -> bool:
     found = woven(lanes, columns, rows)
     return found is not None and all(
         digests.tobytes() == b"".join(sha256(value).digest() for value in values)
-        for digests, values in ((lanes.of_rows(data, borders), whole), (found[0], joined))
+        for digests, values in ((lanes.of_rows(data, borders[:-1], borders[1:]), whole), (found[0], joined))
     )

@@ -170,7 +170,9 @@ def _block(text: _Text, row: _Row, place: str) -> str:
     some = text(f"call i64 @llvm.smax.i64(i64 {left}, i64 0)")
     after = text(f"shl i64 1, {text(f'and i64 {some}, 63')}")
     mask = text(f"select i1 {text(f'icmp uge i64 {some}, 64')}, i64 -1, i64 {text(f'sub i64 {after}, 1')}")
-    at = text(f"getelementptr i8, ptr {row.start}, i64 {place}")
+    # A message that has ended is looked for at its beginning: far behind it there may be no memory, and that is slow.
+    near = text(f"select i1 {text(f'icmp sgt i64 {left}, 0')}, i64 {place}, i64 0")
+    at = text(f"getelementptr i8, ptr {row.start}, i64 {near}")
     text.do(
         f"call void @llvm.prefetch.p0(ptr {text(f'getelementptr i8, ptr {at}, i64 {_AHEAD}')}, i32 0, i32 3, i32 1)"
     )

@@ -171,8 +171,11 @@ def _short_constant(part: Fixed, most: int) -> bool:
 
 def _as_column(part: Part, head: bytes) -> Column:
     if isinstance(part, Varying):
-        data = np.frombuffer(part.data, np.uint8) if part.data else np.empty(0, np.uint8)
-        return Column(data=data, offsets=np.ascontiguousarray(part.offsets, np.int32), head=head)
+        # From the first byte on: where it lies may be more than 32 bits can count.
+        first, data = int(part.offsets[0]), np.empty(0, np.uint8)
+        if part.data:
+            data = np.frombuffer(part.data, np.uint8)[first : first + part.total]
+        return Column(data=data, offsets=(part.offsets - first).astype(np.int32, copy=False), head=head)
     width, same = part.column.dtype.itemsize, not part.column.strides[0]
     items = np.ascontiguousarray(part.column[:1] if same else part.column)
     return Column(data=items.view(np.uint8).reshape(-1), stride=0 if same else width, width=width, head=head)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from datafusion import SessionConfig, SessionContext, col
 from datafusion import functions as df
 
-from shardrel.canonical.lanes import Bytes, Column, Lanes, Places, compiled, woven
+from shardrel.canonical.lanes import Bytes, Column, Lanes, Places, compiled, rows_of, woven
 
 Bytes32 = npt.NDArray[np.uint8]
 Lengths = npt.NDArray[np.int64]
@@ -47,7 +47,7 @@ class _Lanes:
     def __init__(self, after: int) -> None:
         self._lock = threading.Lock()
         self._left = after
-        self._made: Lanes | None = None
+        self.made: Lanes | None = None
 
     def expect(self, rows: int) -> None:
         """As many are to come: where the lanes pay for these, the first of them makes them."""
@@ -59,10 +59,11 @@ class _Lanes:
         """The lanes, if they are ready; the thread that reaches the number makes them, the others go on meanwhile."""
         if self._left > 0:
             with self._lock:
-                before, self._left = self._left, self._left - rows
-            if before > 0 >= self._left:
-                self._made = compiled()
-        return self._made
+                before = self._left
+                self._left = left = before - rows
+            if before > 0 >= left:
+                self.made = compiled()
+        return self.made
 
 
 _LANES = _Lanes(_VERY_MANY)
@@ -85,8 +86,8 @@ def sha256_rows(rows: Any) -> Bytes32:
     lanes = _LANES.for_rows(len(rows))
     if len(rows) <= (_FEW_FOR_LANES if lanes else _FEW_FOR_QUERY):
         return _few(rows)
-    if lanes:
-        return lanes.of_rows(*_bytes_and_borders(rows))
+    if lanes and (found := rows_of(lanes, *_bytes_and_borders(rows))) is not None:
+        return found
     parts = [_digests(batch.column(0)) for batch in _hashed(rows)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -102,7 +103,7 @@ def sha256_columns(columns: Callable[[], Sequence[Column]], rows: int) -> tuple[
         Digests, shape (n, 32), uint8, not to be written to, and bytes of each row, shape (n,). None where the rows have
         to be put together first, by the caller, and given to ``sha256_rows``: there is no better way for these.
     """
-    lanes = _LANES.for_rows(rows) if rows > _FEW_FOR_LANES else None
+    lanes = _LANES.made if rows > _FEW_FOR_LANES else None
     return woven(lanes, columns(), rows) if lanes else None
 
 

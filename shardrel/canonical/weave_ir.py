@@ -7,7 +7,7 @@ room, as long as the longest row and ``STORED`` bytes more, since so many are st
 A column is seven 64-bit numbers: where its data begins; where its 32-bit offsets begin, or 0; bytes from one row to the
 next and bytes of a row, where there are no offsets; where a byte a row begins that is 0 if the row has nothing of this
 column, or 0; and where the bytes begin that precede the column in every row, and how many these are. Of those, ``STORED``
-can be read.
+can be read. Whatever offsets say, nothing is written outside of a slot: what does not fit into it is left out.
 """
 
 from shardrel.canonical.lanes_ir import FUNCTION as HASH
@@ -33,6 +33,7 @@ clear:
   br i1 %clear_more, label %clear, label %begin
 
 begin:
+  %slot_bytes = sub i64 %slot, {STORED}
   %end = getelementptr [{FIELDS} x i64], ptr %columns, i64 %count
   br label %column
 
@@ -105,6 +106,12 @@ measured:
   %source = getelementptr i8, ptr %data, i64 %place
   %after_head = add i64 %at, %head_size
   %after = add i64 %after_head, %size
+  %slot_begin = mul i64 %r, %slot
+  %slot_end = add i64 %slot_begin, %slot_bytes
+  %fits = icmp ule i64 %after, %slot_end
+  br i1 %fits, label %fitting, label %row_end
+
+fitting:
   store i64 %after, ptr %p_end
   br i1 %is_word, label %word, label %some_bytes
 

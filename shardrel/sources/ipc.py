@@ -6,7 +6,7 @@ refused: two files glued together open as one otherwise.
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -61,18 +61,15 @@ class IpcSource:
     schema: Any
     fingerprint: Fingerprint
     is_file: bool
+    _place: list[tuple[int, int]] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def num_rows(self) -> int | None:
         return None
 
     @cached_property
-    def _data(self) -> Any:
-        return _map(self.path)
-
-    @cached_property
     def digest(self) -> Digest:
-        data, state = memoryview(self._data), hashlib.sha256()
+        data, state = memoryview(_map(self.path)), hashlib.sha256()
         for start in range(0, len(data), _PIECE):
             state.update(data[start : start + _PIECE])
         self.fingerprint.check(self.path)
@@ -87,12 +84,15 @@ class IpcSource:
         self.fingerprint.check(self.path)
 
     def is_mapped(self, values: Any) -> bool:
-        """Whether an array of this file lies in it, and takes no memory that the system could not take back."""
-        first, last = self._data.address, self._data.address + self._data.size
+        """Whether an array of the batch that was read last lies in the file, and takes no memory of its own."""
+        first, last = self._place[-1] if self._place else (0, 0)
         return all(first <= one.address and one.address + one.size <= last for one in values.buffers() if one)
 
     def _read(self) -> Iterator[Any]:
-        with _reader(self.path, self._data, self.is_file) as reader:
+        data = _map(self.path)
+        # No more than where it is: the mapping ends with the batches that lie in it.
+        self._place[:] = [(data.address, data.address + data.size)]
+        with _reader(self.path, data, self.is_file) as reader:
             try:
                 if self.is_file:
                     for index in range(reader.num_record_batches):

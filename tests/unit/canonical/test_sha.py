@@ -1,7 +1,9 @@
 """SHA-256 of many rows against hashlib, by every way and on both sides of the borders between them."""
 
 import hashlib
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 
 from shardrel.canonical import sha
 from shardrel.canonical.lanes import Column, compiled
+from shardrel.canonical.parts import Fixed, Varying, constant, digests
 from shardrel.canonical.sha import fixed_rows, sha256_columns, sha256_rows
 
 
@@ -56,7 +59,7 @@ def test_lanes_are_made_once_after_so_many_rows(monkeypatch: pytest.MonkeyPatch)
     with ThreadPoolExecutor(4) as pool:
         given = list(pool.map(lambda _: lanes.for_rows(500), range(8)))
     assert made == [1]
-    assert given[0] is None
+    assert None in given
     assert (lanes.for_rows(1) is None) == (compiled() is None)
 
 
@@ -75,6 +78,34 @@ def test_lanes_are_made_at_the_first_row_where_they_will_pay(
     assert len(made) == 1
 
 
+def test_a_thread_that_comes_later_does_not_make_them_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads whose turn at the count is over, and only then look at it."""
+    made = []
+    monkeypatch.setattr(sha, "compiled", lambda: made.append(1))
+    lanes = sha._Lanes(1000)
+
+    class Slow:
+        def __enter__(self) -> None:
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+            both.wait()
+
+    lock, both = threading.Lock(), threading.Barrier(2)
+    monkeypatch.setattr(lanes, "_lock", Slow())
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lanes.for_rows, [600, 600]))
+    assert made == [1]
+
+
+def test_rows_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sha, "_LANES", sha._Lanes(3000))
+    numbers = np.zeros(8 * 1000, np.uint8)
+    digests([constant(b"x", 1000), Fixed(column=numbers.view("<u8"))], 1000)
+    assert sha._LANES._left == 2000
+
+
 def test_columns_are_not_asked_for_before_there_are_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sha, "_LANES", sha._Lanes(1 << 62))
     assert sha256_columns(lambda: pytest.fail("asked for"), 1000) is None
@@ -86,3 +117,17 @@ def test_columns_and_their_rows_have_the_same_digests() -> None:
     joined = pa.array([b"head" + i.to_bytes(8, "little") for i in range(5000)])
     assert sha256_rows(joined).tobytes() == expected(joined)
     assert found is None or found[0].tobytes() == expected(joined)
+
+
+def test_rows_whose_offsets_need_more_than_32_bits(tmp_path: Path) -> None:
+    """A slice of long text that lies more than 4 GiB into its buffer, here behind a hole of a file."""
+    rows, first, whole = 64, 1 << 32, bytes(range(64)) * 10
+    with (tmp_path / "text").open("wb") as file:
+        file.seek(first)
+        file.write(whole)
+    with pa.memory_map(str(tmp_path / "text")) as mapped:
+        part = Varying(offsets=first + np.arange(rows + 1, dtype=np.int64) * 10, data=mapped.read_buffer())
+    sha256_rows(pa.array([b"one"] * 40))  # makes the lanes, where there are to be any
+    found, lengths = digests([constant(b"n", rows), part], rows)
+    assert lengths.tolist() == [11] * rows
+    assert found.tobytes() == expected(pa.array([b"n" + whole[10 * i : 10 * i + 10] for i in range(rows)]))

@@ -70,3 +70,14 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
         for size in range(1, len(data), 7):
             with pytest.raises(InvalidInputError):
                 list(saved(tmp_path, data[:size]).batches())
+
+
+def test_a_file_stays_mapped_no_longer_than_its_batches(tmp_path: Path) -> None:
+    """A system has room for some 65,000 mappings, and a dataset may have more files."""
+    source = saved(tmp_path, ipc_file(pa.table({"n": range(9)})))
+    batches = list(source.batches())
+    assert source.is_mapped(batches[0].column(0))
+    assert str(source.path) in Path("/proc/self/maps").read_text(encoding="utf-8")
+    del batches
+    assert source.digest
+    assert str(source.path) not in Path("/proc/self/maps").read_text(encoding="utf-8")

@@ -1,5 +1,6 @@
 """Members of shards by range: kept in memory, on disk, or some of each, they are the same."""
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from verifier.runs import Run, Runs
+from verifier.runs import Run, Runs, joined_context
 
 BORDERS = ["b", "d"]
 
@@ -46,3 +47,21 @@ def _members(run: Run) -> list[tuple[str, int]]:
     assert run.leaves[:, 31].tolist() == [ord(name[0]) + 1 for name in ids]
     assert run.context[0].to_pylist() == ["s"] * len(ids)
     return list(zip(ids, run.rows.tolist(), strict=True))
+
+
+def test_files_are_removed_while_the_work_goes_on(tmp_path: Path) -> None:
+    runs = Runs(tmp_path, BORDERS, 0)
+    for shard, run in SHARDS.items():
+        runs.put(shard, run)
+    (tmp_path / "another").touch()
+    with ThreadPoolExecutor(2) as pool:
+        runs.drop(pool)
+    assert [path.name for path in tmp_path.iterdir()] == ["another"]
+
+
+def test_strings_of_several_runs_become_one_dictionary() -> None:
+    parts = [pa.array(values).dictionary_encode() for values in (["a", "a"], ["a"])]
+    assert joined_context(parts).to_pylist() == ["a", "a", "a"]
+    others = [*parts, pa.array(["b", "a"]).dictionary_encode()]
+    assert joined_context(others).to_pylist() == ["a", "a", "a", "b", "a"]
+    assert joined_context([*parts, pa.array(["b"])]).to_pylist() == ["a", "a", "a", "b"]
