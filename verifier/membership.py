@@ -25,6 +25,9 @@ from verifier.structure import FlawError
 from verifier.tally import Spot, Tally
 from verifier.tree import OrderedTree
 
+# Ranges for which freed memory is kept.
+_KEPT_RANGES = 16
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
@@ -90,8 +93,10 @@ def compare_all(membership: Membership, pool: Executor, window: int, tally: Tall
 
     def work(number: int) -> _Ranged:
         ranged, spots = _compare_range(membership, number)
-        # What one thread frees is not what another takes: kept, it would add up over many ranges.
-        pa.default_memory_pool().release_unused()
+        # What one thread frees is not what another takes: kept, it would add up over many ranges. To take pages anew
+        # for every range, though, costs more than keeping them for some.
+        if number % _KEPT_RANGES == _KEPT_RANGES - 1:
+            pa.default_memory_pool().release_unused()
         tally.add(spots)
         return ranged
 

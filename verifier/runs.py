@@ -24,8 +24,6 @@ from verifier.leaves import codes, plain
 _KEPT_BYTES = 64 * 1024 * 1024
 # A dictionary is kept with a run while it is small; otherwise strings are written out.
 _SMALL_DICTIONARY = 4096
-# Files that stay mapped between ranges; the system has room for some 65,000.
-_KEPT_MAPS = 4096
 _INDEX = pa.int16()
 
 
@@ -61,7 +59,6 @@ class Runs:
         self._borders = list(borders)
         self._lock = threading.Lock()
         self._free = kept_bytes
-        self._maps: dict[int, Any] = {}
         self._kept: dict[int, list[pa.RecordBatch]] = {}
         self._held: list[list[int]] = [[] for _ in range(len(self._borders) + 1)]
 
@@ -90,7 +87,6 @@ class Runs:
 
     def drop(self, pool: Executor) -> None:
         """Begin to remove the files, which nobody reads any more: many at a time, since large ones take a while."""
-        self._maps.clear()
         for path in self._folder.glob("*.arrow"):
             pool.submit(path.unlink)
 
@@ -112,20 +108,13 @@ class Runs:
         if shard in self._kept:
             batch = self._kept[shard][place]
         else:
-            batch = pa.ipc.open_file(self._mapped(shard)).get_batch(place)
+            # Mapped for as long as it is read: what stays mapped counts as memory of this process.
+            with pa.memory_map(str(self._path(shard))) as source:
+                batch = pa.ipc.open_file(source).get_batch(place)
         content, leaves = (digest_matrix(batch.column(name)) for name in ("content", "leaf"))
         context = (batch.column("source"), batch.column("version"), batch.column("split"))
         rows = batch.column("row").to_numpy()
         return Run(ids=batch.column("id"), context=context, content=content, leaves=leaves, rows=rows)
-
-    def _mapped(self, shard: int) -> Any:
-        mapped = self._maps.get(shard)
-        if mapped is None:
-            with pa.memory_map(str(self._path(shard))) as source:
-                mapped = source.read_buffer()
-            if len(self._maps) < _KEPT_MAPS:
-                self._maps[shard] = mapped
-        return mapped
 
     def _path(self, shard: int) -> Path:
         return self._folder / f"{shard}.arrow"

@@ -24,8 +24,9 @@ Lengths = npt.NDArray[np.int64]
 # Up to here a loop costs less than the lanes, and less than a query.
 _FEW_FOR_LANES = 32
 _FEW_FOR_QUERY = 768
-# Rows of a process after which the lanes, once made, have saved what it costs to make them.
-_VERY_MANY = 1 << 21
+# Rows of a process for which the lanes are made. To make them costs what they save on about two million; whether there
+# will be so many is not always known, and at worst a tenth of a second is lost.
+_VERY_MANY = 1 << 20
 _BATCH = 1 << 16
 _TABLE = "rows"
 _HASH = df.sha256(col("row")).alias("digest")
