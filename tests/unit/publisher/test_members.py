@@ -262,3 +262,14 @@ def written(path: Path, table: pa.Table, compression: str | None = None) -> Sour
         with pa.ipc.new_file(path, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
             writer.write_table(table)
     return open_source(path)
+
+
+def test_what_is_made_beside_a_batch_counts_too(tmp_path: Path) -> None:
+    written(tmp_path / "a.arrow", pa.table({"n": range(100_000), "t": ["x"] * 100_000}))
+    by_rule, by_number = (read_members([str(tmp_path)], one) for one in (mapping(), mapping(source="n")))
+    read = next(by_rule._read(1 << 30))
+    held = [reader._held_bytes((0, 0, read[2])) for reader in (by_rule, by_number)]
+    rows = read[2].num_rows
+    assert rows > 50_000  # else the least that any batch counts as
+    assert held[0] >= rows * (32 + 8 + 8 + len("a.arrow#99999"))
+    assert held[1] >= held[0] + rows * len("99999")

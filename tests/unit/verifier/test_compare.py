@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -120,3 +121,17 @@ def test_equal_members_in_any_order_have_no_difference(
     for place, (name, *_) in enumerate(declared):
         assert result.seen.leaves[place][0] == origin[name] % 251
         assert (result.seen.shards[place], result.seen.rows[place]) == (origin[name] % 2, origin[name] // 2)
+
+
+@pytest.mark.parametrize(
+    ("place", "code"),
+    [(1, ErrorCode.MEMBER_SOURCE_ID), (2, ErrorCode.MEMBER_SOURCE_VERSION), (4, ErrorCode.MEMBER_SPLIT)],
+)
+def test_one_value_in_all_rows_is_compared_too(place: int, code: ErrorCode) -> None:
+    """Dictionaries of one string each, which are looked at before any row is."""
+    declared: list[Member] = [(name, "x", "x", 1, "train") for name in "abc"]
+    held = [(*one[:place], "other", *one[place + 1 :]) for one in declared]
+    found = compare(listed(declared, True), seen(held, True), "s", str)
+    assert {spot.code for spot in found.spots} == {code}
+    assert sum(spot.count for spot in found.spots) == 3
+    assert not compare(listed(declared, True), seen(declared, True), "s", str).spots

@@ -65,3 +65,9 @@ def test_strings_of_several_runs_become_one_dictionary() -> None:
     others = [*parts, pa.array(["b", "a"]).dictionary_encode()]
     assert joined_context(others).to_pylist() == ["a", "a", "a", "b", "a"]
     assert joined_context([*parts, pa.array(["b"])]).to_pylist() == ["a", "a", "a", "b"]
+
+
+def test_a_null_never_stands_for_the_one_string_of_a_dictionary() -> None:
+    """Nulls are refused before; should one get here, it is no member's value."""
+    with pytest.raises((IndexError, TypeError)):
+        joined_context([pa.array(values).dictionary_encode() for values in (["a"], ["a", None])])
