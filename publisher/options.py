@@ -36,7 +36,7 @@ class PublishOptions:
         encrypt_index: Whether the parts of the member index are encrypted too.
         memory_bytes: Decoded records that are kept in memory; more go to temporary files. Beside them memory holds
             about 110 bytes and the sample id of every record, batches of the source of about 200 MiB that are read
-            ahead, and what each worker has under way: two prepared batches of up to 32 MiB, then a shard's encoded bytes and
+            ahead (what stays where it lies in a mapped Arrow file not counted), and what each worker has under way: two prepared batches of up to 32 MiB, then a shard's encoded bytes and
             a row group (a whole shard where the source is not in canonical order).
     """
 

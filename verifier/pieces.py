@@ -1,7 +1,8 @@
 """Pieces: byte columns that are laid out row by row. Source: schemas/SPEC.md#record-encoding
 
 An encoding is built as columns of pieces, one value (or none) a row, and then woven: pieces of one width that
-follow each other are written into one byte matrix, and what is left is joined row by row.
+follow each other are written into one byte matrix, and what is left is joined row by row. Where only digests are asked
+for and there are lanes, rows are hashed out of their pieces instead.
 """
 
 from collections.abc import Iterator

@@ -16,7 +16,7 @@ def for_bulk() -> None:
     """Prepare a process for a verb that moves a lot of data and then ends; before Arrow is loaded.
 
     Freed memory is kept for some seconds for what comes next, instead of being given back and asked for again, page by
-    page: that costs a tenth of the time, and keeping it up to a seventh of the memory. What the environment says of it
+    page: that costs up to a tenth of the time, and keeping it up to a seventh of the memory. What the environment says of it
     is left, and child processes inherit it. Threads that come back from long work outside of the interpreter wait a
     tenth of the usual time for it.
     """
