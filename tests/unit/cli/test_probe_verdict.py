@@ -93,13 +93,13 @@ def test_a_verdict_that_init_kept_is_trusted(shardrel: Command) -> None:
     assert LocalStore(".shardrel/store").read(probe_key("default"), max_bytes=10_000) == before
 
 
-def test_a_gate_in_a_bucket_that_nobody_probed_waits_for_init(shardrel: Command, moto: S3Server) -> None:
+def test_a_gate_in_a_bucket_that_nobody_probed_waits_for_init(shardrel: Command, seaweed: S3Server) -> None:
     from shardrel.store.s3 import S3Store
 
     prefix = f"test-{uuid.uuid4().hex[:12]}"
-    url = f"s3://{moto.plain}/{prefix}"
-    store = S3Store(moto.plain, prefix, client=client_of(moto.endpoint_url), settings=quick_settings())
-    where = ["--store", url, "--endpoint-url", moto.endpoint_url]
+    url = f"s3://{seaweed.plain}/{prefix}"
+    store = S3Store(seaweed.plain, prefix, client=client_of(seaweed.endpoint_url), settings=quick_settings())
+    where = ["--store", url, "--endpoint-url", seaweed.endpoint_url]
     assert shardrel.code("admit", ROOT, "--alias", "prod", *where) == "gate.absent"
     new_gate(store, dataset="default")
     assert shardrel.code("admit", ROOT, "--alias", "prod", *where) == "storage.not-conformant"
