@@ -8,7 +8,7 @@ import mmap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,11 @@ Places = npt.NDArray[np.int64]
 
 _NEEDED = ("avx512f", "avx512bw", "avx512vl")
 # What is woven at a time stays in the cache next to the processor.
-_ROOM = 128 * 1024
+_ROOM = 256 * 1024
 # Shares of useful work: below the first, sorting rows pays; below the second, lanes are slower than one row at a time.
 _SOME, _LEAST = 0.75, 0.4
 MAX_HEAD = weave_ir.STORED
-_LONGEST = _ROOM // lanes_ir.LANES
+_LONGEST = _ROOM // lanes_ir.GROUP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,45 +80,47 @@ class Lanes:
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine
-        self._rows = _function(engine, lanes_ir.FUNCTION, "ppp#p")
-        self._columns = _function(engine, weave_ir.FUNCTION, "p###p#ppp")
+        self._rows = _function(engine, lanes_ir.FUNCTION, "pppp#p")
+        self._columns = _function(engine, weave_ir.FUNCTION, "p###p#pppp#p")
 
-    def of_rows(self, data: Bytes, starts: Places, ends: Places) -> Bytes:
+    def of_rows(self, data: Bytes, starts: Places, ends: Places, order: Places) -> Bytes:
         """Digest of each ``data[starts[i] : ends[i]]``.
 
         Args:
             data: Contiguous bytes.
             starts, ends: n places within ``data``, contiguous.
+            order: The n rows as they are to be taken, those of one length beside each other.
 
         Returns:
-            Shape (n, 32), uint8.
+            Shape (n, 32), uint8, in the order of the rows.
         """
         out = np.empty((len(starts), 32), np.uint8)
         if len(out):
-            self._rows(data.ctypes.data, starts.ctypes.data, ends.ctypes.data, len(out), out.ctypes.data)
+            self._rows(*(one.ctypes.data for one in (data, starts, ends, order)), len(out), out.ctypes.data)
         return out
 
-    def of_columns(self, columns: Sequence[Column], rows: int, longest: int) -> Bytes:
+    def of_columns(self, columns: Sequence[Column], rows: int, shortest: int, longest: int) -> Bytes:
         """Digest of each row: its bytes of each column, one after another.
 
         Args:
             columns: At least one; inside of their data.
             rows: At least one.
+            shortest: Bytes of the shortest row.
             longest: Bytes of the longest row, at most ``_LONGEST``.
 
         Returns:
             Shape (n, 32), uint8.
         """
         slot = longest + weave_ir.STORED
-        step = max(1, min(_ROOM // slot // lanes_ir.LANES, -(-rows // lanes_ir.LANES))) * lanes_ir.LANES
+        step = max(1, min(_ROOM // slot // lanes_ir.GROUP, -(-rows // lanes_ir.GROUP))) * lanes_ir.GROUP
         room, places = np.empty(step * slot, np.uint8), np.empty((2, step), np.int64)
+        order, counts = np.arange(step), np.empty(_blocks(longest) + 1, np.int64)
+        kinds = len(counts) if _blocks(shortest) < _blocks(longest) else 0
         heads = np.zeros((len(columns), MAX_HEAD), np.uint8)
         fields = np.array([column.fields(head) for column, head in zip(columns, heads, strict=True)], np.uint64)
         out = np.empty((rows, 32), np.uint8)
-        starts, ends = (one.ctypes.data for one in places)
-        self._columns(
-            fields.ctypes.data, len(fields), rows, step, room.ctypes.data, slot, starts, ends, out.ctypes.data
-        )
+        at = [one.ctypes.data for one in (*places, order, counts)]
+        self._columns(fields.ctypes.data, len(fields), rows, step, room.ctypes.data, slot, *at, kinds, out.ctypes.data)
         return out
 
 
@@ -131,16 +133,16 @@ def rows_of(lanes: Lanes, data: Bytes, borders: Places) -> Bytes | None:
         borders: n + 1 places within ``data`` that do not fall, contiguous.
     """
     starts, ends = borders[:-1], borders[1:]
-    if _even(ends - starts, _SOME):
-        return lanes.of_rows(data, starts, ends)
-    # Rows of about one length beside each other.
-    order = np.argsort(ends - starts)
-    starts, ends = starts[order], ends[order]
-    if not _even(ends - starts, _LEAST):
-        return None
-    out = np.empty((len(order), 32), np.uint8)
-    out[order] = lanes.of_rows(data, starts, ends)
-    return out
+    lengths = ends - starts
+    if _even(lengths, _SOME):
+        return lanes.of_rows(data, starts, ends, np.arange(len(lengths)))
+    order = np.argsort(lengths)
+    return lanes.of_rows(data, starts, ends, order) if _even(lengths[order], _LEAST) else None
+
+
+def _blocks(lengths: Any) -> Any:
+    """Blocks of messages of so many bytes."""
+    return (lengths + lanes_ir.PADDING) >> 6
 
 
 def _even(lengths: Places, share: float) -> bool:
@@ -150,11 +152,11 @@ def _even(lengths: Places, share: float) -> bool:
     """
     if not len(lengths):
         return True
-    blocks = (lengths + 72) >> 6
+    blocks = _blocks(lengths)
     total, longest = int(blocks.sum()), int(blocks.max())
     if total >= share * longest * len(blocks):  # even if each group had a longest one
         return True
-    firsts = np.arange(0, len(blocks), lanes_ir.LANES)
+    firsts = np.arange(0, len(blocks), lanes_ir.GROUP)
     sizes = np.diff(firsts, append=len(blocks))
     return total >= share * int((np.maximum.reduceat(blocks, firsts) * sizes).sum())
 
@@ -168,10 +170,10 @@ def woven(lanes: Lanes, columns: Sequence[Column], rows: int) -> tuple[Bytes, np
     for size in sizes:
         if not isinstance(size, int):
             lengths += size
-    longest = int(lengths.max())
-    if longest > _LONGEST or not _even(lengths, _SOME):
+    shortest, longest = int(lengths.min()), int(lengths.max())
+    if longest > _LONGEST or not _even(lengths, _LEAST):
         return None
-    return lanes.of_columns(columns, rows, longest), lengths
+    return lanes.of_columns(columns, rows, shortest, longest), lengths
 
 
 def compiled() -> Lanes | None:
@@ -204,7 +206,7 @@ def _engine(llvm: Any) -> Any:
             return None
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        module = llvm.parse_assembly(lanes_ir.function() + weave_ir.TEXT)
+        module = llvm.parse_assembly(lanes_ir.function() + weave_ir.functions())
         machine = llvm.Target.from_default_triple().create_target_machine(
             cpu=llvm.get_host_cpu_name(), features=features.flatten(), opt=3
         )
@@ -230,19 +232,31 @@ def _right(lanes: Lanes) -> bool:
     np.cumsum([*range(most + 1), *range(most, -1, -1)], out=borders[1:])
     rows = len(borders) - 1
     data = (np.arange(borders[-1], dtype=np.int64) * 197 >> 3).astype(np.uint8)
-    numbers = np.arange(rows, dtype=np.int64).view(np.uint8)
-    columns = (
-        Column(data=data[:33], width=33),
-        Column(data=numbers, stride=8, width=8, present=np.arange(rows) % 3 != 0, head=b"head"),
-        Column(data=data, offsets=borders.astype(np.int32)),
-    )
     whole = [data[start:stop].tobytes() for start, stop in pairwise(borders.tolist())]
-    joined = [
-        data[:33].tobytes() + (b"head" + i.to_bytes(8, "little") if i % 3 else b"") + value
-        for i, value in enumerate(whole)
-    ]
+    columns, joined = _of_every_kind(data, borders)
     found = woven(lanes, columns, rows)
     return found is not None and all(
         digests.tobytes() == b"".join(sha256(value).digest() for value in values)
-        for digests, values in ((lanes.of_rows(data, borders[:-1], borders[1:]), whole), (found[0], joined))
+        for digests, values in (
+            (lanes.of_rows(data, borders[:-1], borders[1:], np.arange(rows)), whole),
+            (found[0], joined),
+        )
     )
+
+
+def _of_every_kind(data: Bytes, borders: Places) -> tuple[list[Column], list[bytes]]:
+    """A column of each kind that has a loop of its own, and the rows that they come to."""
+    rows = len(borders) - 1
+    some, every = np.arange(rows) % 3 != 0, np.ones(rows, bool)
+    columns, joined = [], [b""] * rows
+    for width, head, there in product((*weave_ir.WIDTHS, 33, None), (b"", b"head", b"longer head"), (every, some)):
+        present = None if there is every else there
+        if width is None:
+            columns.append(Column(data=data, offsets=borders.astype(np.int32), present=present, head=head))
+            spans = list(pairwise(borders.tolist()))
+        else:
+            columns.append(Column(data=data, stride=1, width=width, present=present, head=head))
+            spans = [(i, i + width) for i in range(rows)]
+        for i in np.flatnonzero(there):
+            joined[i] += head + data[slice(*spans[i])].tobytes()
+    return columns, joined
