@@ -1,7 +1,7 @@
 """Membership of a release against its snapshot, range by range. Source: schemas/SPEC.md#verification (4, 5, 9)"""
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -26,7 +26,7 @@ from verifier.tally import Spot, Tally
 from verifier.tree import OrderedTree
 
 # Ranges for which freed memory is kept.
-_KEPT_RANGES = 16
+_KEPT_RANGES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +79,32 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What a range is compared with, or the flaws that it cannot be read for.
+
+    Attributes:
+        declared: Tuples that the snapshot declares, without those that a publisher leaves out, and what it lists.
+        indexed: Entries of the member index; None without an index.
+    """
+
+    declared: tuple[Listed, Listing] | FlawError
+    indexed: Indexed | FlawError | None
+
+
+def read(membership: Membership, number: int) -> Read:
+    """Read what one range is compared with, for which no shard needs to be known.
+
+    Raises:
+        UnavailableError: The store does not answer.
+    """
+    indexed = _indexed(membership, number)
+    try:
+        return Read(declared=_declared(membership, number), indexed=indexed)
+    except FlawError as flaw:
+        return Read(declared=flaw, indexed=indexed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Ranged:
     """The outcome of one range."""
 
@@ -87,12 +113,26 @@ class _Ranged:
     exact: bool
 
 
-def compare_all(membership: Membership, pool: Executor, window: int, tally: Tally) -> Outcome:
-    """Compare range after range, in parallel, and grow the ordered tree in order."""
+def compare_all(
+    membership: Membership, pool: Executor, window: int, tally: Tally, ahead: dict[int, Future[Read]]
+) -> Outcome:
+    """Compare range after range, in parallel, and grow the ordered tree in order.
+
+    Args:
+        membership: With all runs.
+        pool: Where ranges are worked on.
+        window: How many at a time.
+        tally: Gets what is found.
+        ahead: What the first ranges are compared with, begun in the same pool before; taken out.
+    """
     tree, listing, complete, exact = OrderedTree(), Listing(), True, True
+    # What shards were decoded into is free by now, and of other sizes than what is needed from here on.
+    pa.default_memory_pool().release_unused()
 
     def work(number: int) -> _Ranged:
-        ranged, spots = _compare_range(membership, number)
+        begun = ahead.pop(number, None)
+        against = read(membership, number) if begun is None else begun.result()
+        ranged, spots = _compare_range(membership, number, against)
         # What one thread frees is not what another takes: kept, it would add up over many ranges. To take pages anew
         # for every range, though, costs more than keeping them for some.
         if number % _KEPT_RANGES == _KEPT_RANGES - 1:
@@ -139,19 +179,19 @@ def tree_spots(membership: Membership, root: str, tree: OrderedTree) -> Iterator
         yield Spot(code=ErrorCode.MEMBER_INDEX, subject=subject, detail="its block roots are not those of the tree")
 
 
-def _compare_range(membership: Membership, number: int) -> tuple[_Ranged, list[Spot]]:
+def _compare_range(membership: Membership, number: int, against: Read) -> tuple[_Ranged, list[Spot]]:
     """Everything about one range: differences from the snapshot, and the member index."""
     seen = gathered(membership.runs.get(number))
-    indexed = _indexed(membership, number)
-    proposed = proposed_order(indexed, seen) if isinstance(indexed, Indexed) else None
+    declared, indexed = against.declared, against.indexed
     subject = membership.release.dataset_snapshot
     listing = None
-    try:
-        declared, listing = _declared(membership, number)
-        compared = compare(declared, seen, subject, lambda shard: membership.release.shards[shard].id, proposed)
-    except FlawError as flaw:
+    if isinstance(declared, FlawError):
         ordered = seen.ordered(canonical_order(seen.ids, seen.context, seen.content))
-        compared = Compared(seen=ordered, spots=[Spot(code=flaw.code, subject=subject, detail=flaw.detail)])
+        compared = Compared(seen=ordered, spots=[Spot(code=declared.code, subject=subject, detail=declared.detail)])
+    else:
+        listed, listing = declared
+        proposed = proposed_order(indexed, seen) if isinstance(indexed, Indexed) else None
+        compared = compare(listed, seen, subject, lambda shard: membership.release.shards[shard].id, proposed)
     ranged = _Ranged(leaves=compared.seen.leaves, listing=listing, exact=not compared.spots)
     return ranged, [*compared.spots, *_index_spots(membership, indexed, compared.seen)]
 

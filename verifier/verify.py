@@ -1,8 +1,8 @@
 """verify: everything that can be wrong with a release, and a signed report of it. Source: schemas/SPEC.md#verification"""
 
 import tempfile
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -41,7 +41,7 @@ from verifier import fences, manifest, snapshot_totals
 from verifier.encryption import open_index, open_snapshot
 from verifier.evolution import check_evolution
 from verifier.logs import Ends, Logs, Target, fences_of, read_logs
-from verifier.membership import Membership, borders_of, compare_all, total_spots, tree_spots
+from verifier.membership import Membership, Read, borders_of, compare_all, read, total_spots, tree_spots
 from verifier.pool import in_order
 from verifier.provenance import check_provenance
 from verifier.report import Subject, report_of, summary_of
@@ -253,25 +253,34 @@ def _inspect(
     usable = _check_records(root, release, snapshot, index, tally)
     with tempfile.TemporaryDirectory(prefix="shardrel-verify-") as folder, ThreadPoolExecutor(world.workers) as pool:
         runs = Runs(Path(folder), borders_of(snapshot) if snapshot is not None and usable else [])
+        membership = None
+        if snapshot is not None and usable:
+            membership = Membership(
+                store=store,
+                release=release,
+                snapshot=snapshot,
+                index=index,
+                runs=runs,
+                excluded=fences.left_out(logs, release.tombstone_watermark, release.benchmark_fence),
+                keys=declared.keys,
+            )
+        ahead: dict[int, Future[Read]] = {}
+
+        def read_ahead() -> None:
+            # Threads that have no shard left read for the first ranges, while the others have one.
+            if membership is not None:
+                firsts = range(min(world.workers, runs.ranges))
+                ahead.update((number, pool.submit(read, membership, number)) for number in firsts)
+
         splits = None
         if declared.schema is not None:
             tally.add(manifest.text_columns(release, declared.schema))
             scan = _scan(store, release, declared.schema, logs, world.unlocked)
-            splits = examine_all(scan, runs, pool, world, tally)
+            splits = examine_all(scan, runs, pool, world, tally, read_ahead)
         tally.add(manifest.totals(root, release, splits))
-        if snapshot is None or not usable:
+        if membership is None:
             return
-        excluded = fences.left_out(logs, release.tombstone_watermark, release.benchmark_fence)
-        membership = Membership(
-            store=store,
-            release=release,
-            snapshot=snapshot,
-            index=index,
-            runs=runs,
-            excluded=excluded,
-            keys=declared.keys,
-        )
-        outcome = compare_all(membership, pool, 2 * world.workers, tally)
+        outcome = compare_all(membership, pool, 2 * world.workers, tally, ahead)
         runs.drop(pool)
     if splits is not None:
         tally.add(tree_spots(membership, root, outcome.tree))
@@ -304,8 +313,23 @@ def _scan(store: Store, release: Release, schema: RecordSchema, logs: Logs, unlo
     )
 
 
-def examine_all(scan: Scan, runs: Runs, pool: ThreadPoolExecutor, world: World, tally: Tally) -> Splits | None:
-    """Examine every shard; records and tokens by split, or None when one could not be read."""
+def examine_all(
+    scan: Scan, runs: Runs, pool: ThreadPoolExecutor, world: World, tally: Tally, begun: Callable[[], None]
+) -> Splits | None:
+    """Examine every shard; records and tokens by split, or None when one could not be read.
+
+    Args:
+        scan: What shards are examined with.
+        runs: Get their members.
+        pool: Where they are examined.
+        world: Told of the progress.
+        tally: Gets what is found.
+        begun: Called when no shard is left to be begun.
+    """
+
+    def numbers() -> Iterator[int]:
+        yield from range(count)
+        begun()
 
     def work(number: int) -> Splits | None:
         examined = examine(scan, scan.release.shards[number])
@@ -318,7 +342,7 @@ def examine_all(scan: Scan, runs: Runs, pool: ThreadPoolExecutor, world: World, 
     total: Splits = {}
     complete = True
     count = len(scan.release.shards)
-    for done, splits in enumerate(in_order(pool, work, range(count), 2 * world.workers), start=1):
+    for done, splits in enumerate(in_order(pool, work, numbers(), 2 * world.workers), start=1):
         complete = complete and splits is not None
         for name, (records, tokens) in (splits or {}).items():
             before = total.get(name, (0, 0))

@@ -61,6 +61,16 @@ def test_ranges_end_with_their_border() -> None:
     ids = pa.array(["", "a", "aa", "b", "ba", "zz"])
     assert range_of(ids, pa.array(["a", "b", "c"])).tolist() == [0, 0, 1, 1, 2, 2]
     assert range_of(ids, pa.array(["c"])).tolist() == [0] * 6
+    assert range_of(ids, pa.array(["", "0", "zy", "zzz"])).tolist() == [0, 2, 2, 2, 2, 3]
+
+
+def test_ranges_are_the_same_in_whatever_order_the_ids_are() -> None:
+    rng = np.random.default_rng(1)
+    texts = [f"{number:03}" for number in rng.integers(0, 1000, 500)]
+    borders = pa.array(["100", "100!", "500", "999"])
+    for ids in (texts, sorted(set(texts)), sorted(texts), texts[:1], []):
+        wanted = [sum(border < text for border in ("100", "100!", "500")) for text in ids]
+        assert range_of(pa.array(ids, pa.string()), borders).tolist() == wanted
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 7, 8, 63, 64, 65, 129])

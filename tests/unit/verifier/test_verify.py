@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -258,9 +259,14 @@ def test_what_was_left_out_up_to_the_roots_watermark_is_not_missing(tmp_path: Pa
     assert built.verified(built.root).report.counts.missing == 1
 
 
-def test_a_store_that_does_not_answer_ends_it_unsigned(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("which", ["shard", "first part", "last part"])
+def test_a_store_that_does_not_answer_ends_it_unsigned(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
     built = a_release()
-    silent = built.release.shards[1].digest[7:]
+    built.recut(7, 7)
+    root = built.seal()
+    parts = built.snapshot.parts
+    places = {"shard": built.release.shards[1], "first part": parts[0].object, "last part": parts[-1].object}
+    silent = places[which].digest[7:]
     read = built.store.read
 
     def failing(key: Any, **how: Any) -> Any:
@@ -269,10 +275,28 @@ def test_a_store_that_does_not_answer_ends_it_unsigned(monkeypatch: pytest.Monke
         return read(key, **how)
 
     monkeypatch.setattr(built.store, "read", failing)
-    before = list_envelopes(built.store, built.root)
+    before = list_envelopes(built.store, root)
     with pytest.raises(UnavailableError):
-        built.verified(built.root)
-    assert list_envelopes(built.store, built.root) == before
+        built.verified(root)
+    assert list_envelopes(built.store, root) == before
+
+
+def test_parts_are_read_while_the_last_shard_is_examined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that has no shard left would wait otherwise."""
+    built = a_release()
+    last, part = built.release.shards[-1].digest[7:], built.snapshot.parts[0].object.digest[7:]
+    read, seen, waited = built.store.read, Event(), []
+
+    def watched(key: Any, **how: Any) -> Any:
+        if key.endswith(last):
+            waited.append(seen.wait(30))
+        if key.endswith(part):
+            seen.set()
+        return read(key, **how)
+
+    monkeypatch.setattr(built.store, "read", watched)
+    assert verify_release(built.store, built.root, gate_of(built), world=a_world(built.made, 2)).report.findings == ()
+    assert waited == [True]
 
 
 @pytest.mark.parametrize(("snapshot_part", "index_part"), [(7, 7), (7, 11), (1, 60), (60, 1), (13, 2)])
