@@ -15,8 +15,9 @@ from publisher.gather import row_groups
 from publisher.partition import shard_id
 from publisher.scatter import Scattered
 from publisher.stage import Staged, rows_of
-from shardrel.digest import Digest, Domain, domain_hash, to_digest, u64
-from shardrel.membership.tuples import member_set_digest
+from shardrel.canonical.sha import sha256_long
+from shardrel.digest import Digest, Domain, to_digest, u64
+from shardrel.membership.tuples import member_set
 from shardrel.records.descriptor import PARQUET
 from shardrel.records.encryption import ShardKey
 from shardrel.records.release import Compression, Serializer, Shard
@@ -83,20 +84,22 @@ class ShardEncoder:
         logical_bytes = int(self.staged.lengths.take(records).sum())
         within("records", len(records), MAX_RECORDS)
         within("logical bytes", logical_bytes, MAX_LOGICAL)
-        digests = rows_of(self.staged.digests, records).reshape(-1).data
+        digests, leaves = (rows_of(facts, records) for facts in (self.staged.digests, self.staged.leaves))
         name = shard_id(number, len(self.by_shard))
         key, encryption = (None, None) if self.encrypting is None else self.encrypting.shard(name)
         room = logical_bytes + len(records) * _ROOM_A_RECORD + _ROOM
         groups = partial(self._groups, number)
         data = memoryview(encode_shard(groups, self.serializer, self.compression, room, encryption))
         within("stored bytes", len(data), MAX_STORED)
+        stream = Domain.STREAM.value + self.content_type + u64(len(records)), digests.reshape(-1).data
+        logical, members = sha256_long([stream, member_set(leaves)])
         return EncodedShard(
             data=data,
             id=name,
-            logical_digest=to_digest(domain_hash(Domain.STREAM, self.content_type, u64(len(records)), digests)),
+            logical_digest=to_digest(logical),
             records=len(records),
             tokens=int(self.staged.tokens.take(records).sum()),
-            member_set_digest=to_digest(member_set_digest(rows_of(self.staged.leaves, records))),
+            member_set_digest=to_digest(members),
             logical_bytes=logical_bytes,
             key=key,
         )

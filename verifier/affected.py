@@ -6,6 +6,7 @@ Nothing is judged and nothing is signed. Releases share parts and shards; each i
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -26,7 +27,7 @@ from verifier import fences
 from verifier.encryption import open_snapshot
 from verifier.fences import Selectors
 from verifier.logs import Logs, fences_of, read_logs
-from verifier.parts import read_snapshot_part
+from verifier.parts import fetched, read_snapshot_part
 from verifier.pool import in_order
 from verifier.shard import Scan, screen
 from verifier.structure import FlawError
@@ -222,7 +223,7 @@ def _near(search: _Search, opened: Sequence[_Opened]) -> list[_Shared]:
 
 
 def _look(search: _Search, shared: _Shared) -> Counts:
-    listed = read_snapshot_part(search.store, shared.part, shared.lower, shared.parts_key)
+    listed = read_snapshot_part(partial(fetched, search.store), shared.part, shared.lower, shared.parts_key)
     named = fences.named((search.selectors,), listed)
     if not named.any():
         return {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from shardrel.errors import ErrorCode, IntegrityError
@@ -13,7 +14,7 @@ from shardrel.store.port import Store
 from verifier import fences
 from verifier.encryption import open_snapshot
 from verifier.logs import Logs
-from verifier.parts import Listed, read_snapshot_part
+from verifier.parts import Listed, fetched, read_snapshot_part
 from verifier.pool import in_order
 from verifier.shard import Scan, screen
 from verifier.structure import FlawError
@@ -75,7 +76,7 @@ def _in_snapshot(
         if not any(near):
             return
         try:
-            listed = read_snapshot_part(store, part, lower, parts_key)
+            listed = read_snapshot_part(partial(fetched, store), part, lower, parts_key)
         except FlawError as flaw:
             tally.add([Spot(code=flaw.code, subject=release.dataset_snapshot, detail=flaw.detail)])
             return

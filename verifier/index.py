@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 from shardrel.canonical.sha import Bytes32
 from shardrel.errors import ErrorCode
 from shardrel.records.snapshot import MemberIndex, Part
-from shardrel.store.port import Store
 from shardrel.trust.sealed_parts import PartsKey
 from verifier.compare import Seen
-from verifier.parts import overlapping, read_part, text_column
+from verifier.parts import Fetch, overlapping, read_part, text_column
 from verifier.runs import digest_matrix, first_above
 from verifier.structure import FlawError
 
@@ -54,7 +53,7 @@ class Indexed:
 
 
 def read_range(
-    store: Store, index: MemberIndex, lower: str | None, upper: str | None, parts_key: PartsKey | None = None
+    fetch: Fetch, index: MemberIndex, lower: str | None, upper: str | None, parts_key: PartsKey | None = None
 ) -> Indexed:
     """Entries whose sample ids lie above ``lower`` and not above ``upper``; None is no bound.
 
@@ -62,7 +61,7 @@ def read_range(
         FlawError: ``member-index.mismatch``; a storage or Parquet code for a part's bytes.
     """
     parts = overlapping(index.parts, lower, upper)
-    return _concatenated([_within(_read(store, part, parts_key), lower, upper) for part in parts])
+    return _concatenated([_within(_read(fetch, part, parts_key), lower, upper) for part in parts])
 
 
 def mismatches(indexed: Indexed, seen: Seen) -> int:
@@ -101,8 +100,8 @@ def proposed_order(indexed: Indexed, seen: Seen) -> npt.NDArray[np.int64] | None
     return order if int(order.min()) >= 0 and int(order.max()) < count else None
 
 
-def _read(store: Store, part: Part, parts_key: PartsKey | None) -> Indexed:
-    table = read_part(store, part, _SCHEMA, ErrorCode.MEMBER_INDEX, parts_key)
+def _read(fetch: Fetch, part: Part, parts_key: PartsKey | None) -> Indexed:
+    table = read_part(fetch, part, _SCHEMA, ErrorCode.MEMBER_INDEX, parts_key)
     ids = text_column(table.column(0), ErrorCode.MEMBER_INDEX)
     if ids[-1].as_py() != part.last_sample_id:
         raise FlawError(ErrorCode.MEMBER_INDEX, "a part ends with another sample id than it says")

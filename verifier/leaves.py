@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from shardrel.canonical.sha import Bytes32
-from shardrel.digest import Digest, Domain, domain_hash, to_digest, u64
+from shardrel.canonical.sha import Bytes32, sha256_long
+from shardrel.digest import Digest, Domain, to_digest, u64
 from verifier.pieces import Fixed, Piece, constant, digests, numbers, slices
 
 
@@ -80,14 +80,12 @@ def codes(values: Any) -> Any:
     return values.indices.to_numpy(zero_copy_only=False)
 
 
-def stream_digest(content_type: bytes, content: Bytes32) -> Digest:
-    """``logicalDigest`` of records in stored order."""
-    return to_digest(domain_hash(Domain.STREAM, content_type, u64(len(content)), _flat(content)))
-
-
-def member_set_digest(leaves: Bytes32) -> Digest:
-    """``memberSetDigest`` of leaves that stand in canonical order."""
-    return to_digest(domain_hash(Domain.MEMBER, u64(len(leaves)), _flat(leaves)))
+def shard_digests(content_type: bytes, content: Bytes32, leaves: Bytes32) -> tuple[Digest, Digest]:
+    """``logicalDigest`` of records in stored order, and ``memberSetDigest`` of leaves in canonical order."""
+    stream = Domain.STREAM.value + content_type + u64(len(content)), _flat(content)
+    members = Domain.MEMBER.value + u64(len(leaves)), _flat(leaves)
+    logical, member_set = sha256_long([stream, members])
+    return to_digest(logical), to_digest(member_set)
 
 
 def _flat(rows: Bytes32) -> memoryview:

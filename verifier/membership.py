@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -17,7 +18,7 @@ from verifier.compare import Compared, Seen, compare, gathered
 from verifier.fences import Selectors, named
 from verifier.index import Indexed, mismatches, proposed_order, read_range
 from verifier.leaves import canonical_order
-from verifier.parts import Listed, empty_listed, read_snapshot_part
+from verifier.parts import Fetch, Listed, empty_listed, fetched, fetched_together, overlapping, read_snapshot_part
 from verifier.pool import in_order
 from verifier.runs import Runs
 from verifier.snapshot_totals import Listing, listing_of
@@ -97,11 +98,21 @@ def read(membership: Membership, number: int) -> Read:
     Raises:
         UnavailableError: The store does not answer.
     """
-    indexed = _indexed(membership, number)
+    fetch = _fetch(membership, number)
+    indexed = _indexed(membership, number, fetch)
     try:
-        return Read(declared=_declared(membership, number), indexed=indexed)
+        return Read(declared=_declared(membership, number, fetch), indexed=indexed)
     except FlawError as flaw:
         return Read(declared=flaw, indexed=indexed)
+
+
+def _fetch(membership: Membership, number: int) -> Fetch:
+    """How the parts of a range are read: usually there is one of the snapshot and one of the index."""
+    lower, upper = membership.bounds(number)
+    parts = [] if membership.index is None else overlapping(membership.index.parts, lower, upper)
+    if upper is None or not parts:
+        return partial(fetched, membership.store)
+    return fetched_together(membership.store, membership.snapshot.parts[number], parts[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,24 +207,24 @@ def _compare_range(membership: Membership, number: int, against: Read) -> tuple[
     return ranged, [*compared.spots, *_index_spots(membership, indexed, compared.seen)]
 
 
-def _declared(membership: Membership, number: int) -> tuple[Listed, Listing]:
+def _declared(membership: Membership, number: int, fetch: Fetch) -> tuple[Listed, Listing]:
     """Tuples that the snapshot declares in a range, without those that a publisher leaves out, and what it lists."""
     lower, upper = membership.bounds(number)
     if upper is None:
         return empty_listed(), Listing()
-    listed = read_snapshot_part(membership.store, membership.snapshot.parts[number], lower, membership.keys[0])
+    listed = read_snapshot_part(fetch, membership.snapshot.parts[number], lower, membership.keys[0])
     if all(selectors.empty for selectors in membership.excluded):
         return listed, listing_of(listed.context[2], None)
     kept = ~named(membership.excluded, listed)
     return listed.where(kept), listing_of(listed.context[2], kept)
 
 
-def _indexed(membership: Membership, number: int) -> Indexed | FlawError | None:
+def _indexed(membership: Membership, number: int, fetch: Fetch) -> Indexed | FlawError | None:
     """Entries of the member index in a range; the flaw that they cannot be read for, None without an index."""
     if membership.index is None:
         return None
     try:
-        return read_range(membership.store, membership.index, *membership.bounds(number), membership.keys[1])
+        return read_range(fetch, membership.index, *membership.bounds(number), membership.keys[1])
     except FlawError as flaw:
         return flaw
 

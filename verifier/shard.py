@@ -25,7 +25,7 @@ from verifier.fences import Selectors, text_hits, tuple_hits
 from verifier.leaves import plain
 from verifier.packed import packed_fields, unpacked
 from verifier.parameters import departures
-from verifier.parts import MAX_ID_BYTES, fetch
+from verifier.parts import MAX_ID_BYTES, fetched
 from verifier.physical import fits, shard_schema
 from verifier.rows import content_digests
 from verifier.runs import Run, joined_context
@@ -151,7 +151,7 @@ def _decoded(scan: Scan, shard: Shard, seen: _Seen) -> Iterator[pa.RecordBatch]:
     descriptor = Descriptor(
         media_type=shard.media_type, digest=shard.digest, size=shard.size, object_version=shard.object_version
     )
-    data = fetch(scan.store, descriptor)
+    data = fetched(scan.store, descriptor)
     packed = packed_fields(scan.release.serializer, scan.schema)
     expected = shard_schema(scan.schema, packed)
     bounds = limits(shard.records, shard.logical_bytes, _TUPLE_BYTES * shard.records, len(expected))
@@ -293,7 +293,7 @@ def _stacked(parts: list[Bytes32]) -> Bytes32:
 
 def _declared(scan: Scan, shard: Shard, seen: _Seen, run: Run, ordered: Run) -> Iterator[Spot]:
     """What the manifest says of the shard against what was seen."""
-    stream = tuples.stream_digest(content_type(scan.schema), run.content)
+    logical, member_set = tuples.shard_digests(content_type(scan.schema), run.content, ordered.leaves)
     facts = (
         (ErrorCode.RECORD_COUNT, seen.rows, shard.records),
         (ErrorCode.TOKEN_COUNT, seen.tokens, shard.tokens),
@@ -302,11 +302,11 @@ def _declared(scan: Scan, shard: Shard, seen: _Seen, run: Run, ordered: Run) -> 
     for code, have, want in facts:
         if have != want:
             yield Spot(code=code, subject=shard.id, detail=f"{have} seen, {want} declared")
-    if stream != shard.logical_digest:
+    if logical != shard.logical_digest:
         yield Spot(code=ErrorCode.LOGICAL_DIGEST, subject=shard.id)
     if wrong := strays(run.leaves, scan.release.sharding, int(shard.id.split("-")[1])):
         yield Spot(code=ErrorCode.ROOT_SHARDS, subject=shard.id, count=wrong, detail="members of other shards")
-    if tuples.member_set_digest(ordered.leaves) != shard.member_set_digest:
+    if member_set != shard.member_set_digest:
         yield Spot(code=ErrorCode.MEMBER_SET_DIGEST, subject=shard.id)
 
 

@@ -3,9 +3,7 @@
 Everywhere else there are none, and ``sha`` takes its other way to the same digests.
 """
 
-import ctypes
-import mmap
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise, product
@@ -15,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from shardrel.canonical import lanes_ir, weave_ir
+from shardrel.canonical.jit import engine, function
 
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
@@ -75,13 +74,13 @@ class Lanes:
     """Hashes rows, sixteen at once; lets other threads run meanwhile.
 
     Args:
-        engine: Keeps the code of both functions.
+        made: Keeps the code of both functions.
     """
 
-    def __init__(self, engine: Any) -> None:
-        self._engine = engine
-        self._rows = _function(engine, lanes_ir.FUNCTION, "pppp#p")
-        self._columns = _function(engine, weave_ir.FUNCTION, "p###p#pppp#p")
+    def __init__(self, made: Any) -> None:
+        self._made = made
+        self._rows = function(made, lanes_ir.FUNCTION, "pppp#p")
+        self._columns = function(made, weave_ir.FUNCTION, "p###p#pppp#p")
 
     def of_rows(self, data: Bytes, starts: Places, ends: Places, order: Places) -> Bytes:
         """Digest of each ``data[starts[i] : ends[i]]``.
@@ -178,51 +177,15 @@ def woven(lanes: Lanes, columns: Sequence[Column], rows: int) -> tuple[Bytes, np
 
 def compiled() -> Lanes | None:
     """Make the functions: a fifth of a second of work. ``None`` where they cannot be had, or compute something else."""
-    if not _may_make_code():
-        return None
-    try:
-        import llvmlite.binding as llvm
-    except (ImportError, OSError):
-        return None
-    engine = _engine(llvm)
-    lanes = None if engine is None else Lanes(engine)
+    made = engine(_text)
+    lanes = None if made is None else Lanes(made)
     return lanes if lanes and _right(lanes) else None
 
 
-def _may_make_code() -> bool:
-    """Hardened hosts refuse memory that can be run, and LLVM would end the process."""
-    kinds = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
-    try:
-        mmap.mmap(-1, mmap.PAGESIZE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, kinds).close()
-    except OSError:
-        return False
-    return True
-
-
-def _engine(llvm: Any) -> Any:
-    try:
-        features = llvm.get_host_cpu_features()
-        if not all(features.get(name) for name in _NEEDED):
-            return None
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        module = llvm.parse_assembly(lanes_ir.function() + weave_ir.functions())
-        machine = llvm.Target.from_default_triple().create_target_machine(
-            cpu=llvm.get_host_cpu_name(), features=features.flatten(), opt=3
-        )
-        engine = llvm.create_mcjit_compiler(module, machine)
-        engine.finalize_object()
-    except (RuntimeError, AttributeError, TypeError, ValueError, OSError):
-        # Another version than those that we know: one of before 2022, which other packages may have pinned, has other
-        # words. Whoever wants a hash is not to suffer from it.
+def _text(features: Mapping[str, bool]) -> str | None:
+    if not all(features.get(name) for name in _NEEDED):
         return None
-    return engine
-
-
-def _function(engine: Any, name: str, kinds: str) -> Callable[..., None]:
-    """A function of the engine; ``p`` is an address, ``#`` a number."""
-    types = [ctypes.c_void_p if kind == "p" else ctypes.c_int64 for kind in kinds]
-    return ctypes.CFUNCTYPE(None, *types)(engine.get_function_address(name))
+    return lanes_ir.function() + weave_ir.functions()
 
 
 def _right(lanes: Lanes) -> bool:

@@ -74,7 +74,7 @@ def function() -> str:
     text.do("%block_number = phi i32 [0, %known], [%following, %end]")
     states = [[f"%state{number}_{i}" for i in range(_STATE)] for number in range(_SETS)]
     for state in states:
-        for name, first in zip(state, _FIRST, strict=True):
+        for name, first in zip(state, FIRST, strict=True):
             text.do(f"{name} = phi {_WORDS} [{_splat(first)}, %known], [{name}.new, %end]")
     text.do("%following = add i32 %block_number, 1")
     text.do("%block_wide = zext i32 %block_number to i64")
@@ -104,7 +104,7 @@ def function() -> str:
 
 
 def _constants() -> str:
-    numbers = ", ".join(f"i32 {constant}" for constant in _CONSTANTS)
+    numbers = ", ".join(f"i32 {constant}" for constant in CONSTANTS)
     return f"@constants = internal constant [{_ROUNDS} x i32] [{numbers}]\n"
 
 
@@ -391,5 +391,5 @@ def _cube_root(number: int) -> int:
 
 
 # The first 32 bits of the fractions of square and cube roots of primes (section 5.3.3 and 4.2.2).
-_FIRST = [isqrt(prime << 64) & 0xFFFFFFFF for prime in _primes(_STATE)]
-_CONSTANTS = [_cube_root(prime << 96) & 0xFFFFFFFF for prime in _primes(_ROUNDS)]
+FIRST = [isqrt(prime << 64) & 0xFFFFFFFF for prime in _primes(_STATE)]
+CONSTANTS = [_cube_root(prime << 96) & 0xFFFFFFFF for prime in _primes(_ROUNDS)]

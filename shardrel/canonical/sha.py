@@ -16,7 +16,9 @@ import pyarrow as pa
 from datafusion import SessionConfig, SessionContext, col
 from datafusion import functions as df
 
-from shardrel.canonical.lanes import Bytes, Column, Lanes, Places, compiled, rows_of, woven
+from shardrel.canonical import lanes, streams
+from shardrel.canonical.lanes import Bytes, Column, Lanes, Places, rows_of, woven
+from shardrel.canonical.streams import Message, Streams
 
 Bytes32 = npt.NDArray[np.uint8]
 Lengths = npt.NDArray[np.int64]
@@ -27,6 +29,8 @@ _FEW_FOR_QUERY = 768
 # Rows of a process for which the lanes are made. To make them costs what they save on about two million; whether there
 # will be so many is not always known, and at worst a tenth of a second is lost.
 _VERY_MANY = 1 << 20
+# Bytes from which a message is worth the way.
+_LONG = 1 << 16
 _BATCH = 1 << 16
 _TABLE = "rows"
 _HASH = df.sha256(col("row")).alias("digest")
@@ -49,6 +53,7 @@ class _Lanes:
         self._lock = threading.Lock()
         self._left = after
         self.made: Lanes | None = None
+        self.streams: Streams | None = None
 
     def expect(self, rows: int) -> None:
         """As many are to come: where the lanes pay for these, the first of them makes them."""
@@ -63,7 +68,7 @@ class _Lanes:
                 before = self._left
                 self._left = left = before - rows
             if before > 0 >= left:
-                self.made = compiled()
+                self.made, self.streams = lanes.compiled(), streams.compiled()
         return self.made
 
 
@@ -84,10 +89,10 @@ def sha256_rows(rows: Any) -> Bytes32:
     Returns:
         Shape (n, 32), uint8: the raw digests in order. Not to be written to.
     """
-    lanes = _LANES.for_rows(len(rows))
-    if len(rows) <= (_FEW_FOR_LANES if lanes else _FEW_FOR_QUERY):
+    made = _LANES.for_rows(len(rows))
+    if len(rows) <= (_FEW_FOR_LANES if made else _FEW_FOR_QUERY):
         return _few(rows)
-    if lanes and (found := rows_of(lanes, *_bytes_and_borders(rows))) is not None:
+    if made and (found := rows_of(made, *_bytes_and_borders(rows))) is not None:
         return found
     parts = [_digests(batch.column(0)) for batch in _hashed(rows)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -104,8 +109,22 @@ def sha256_columns(columns: Callable[[], Sequence[Column]], rows: int) -> tuple[
         Digests, shape (n, 32), uint8, not to be written to, and bytes of each row, shape (n,). None where the rows have
         to be put together first, by the caller, and given to ``sha256_rows``: there is no better way for these.
     """
-    lanes = _LANES.made if rows > _FEW_FOR_LANES else None
-    return woven(lanes, columns(), rows) if lanes else None
+    made = _LANES.made if rows > _FEW_FOR_LANES else None
+    return woven(made, columns(), rows) if made else None
+
+
+def sha256_long(messages: Sequence[Message]) -> list[bytes]:
+    """SHA-256 of each of a few long messages; of those that are given together, two are hashed at a time."""
+    made = _LANES.streams
+    if made and len(messages) > 1 and min(len(body) for _, body in messages) >= _LONG:
+        return made.digests(messages)
+    return [_long(head, body) for head, body in messages]
+
+
+def _long(head: bytes, body: Any) -> bytes:
+    state = sha256(head)
+    state.update(body)
+    return state.digest()
 
 
 def fixed_rows(matrix: npt.NDArray[np.uint8]) -> Any:

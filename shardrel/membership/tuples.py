@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shardrel.canonical.parts import Fixed, Part, constant, digests, strings
-from shardrel.canonical.sha import Bytes32, fixed_rows, sha256_rows
+from shardrel.canonical.sha import Bytes32, fixed_rows, sha256_long, sha256_rows
+from shardrel.canonical.streams import Message
 from shardrel.digest import Domain, u64
 from shardrel.membership.columns import Members, plain
 
@@ -78,9 +79,12 @@ def member_leaves(members: Members, schema_digest: bytes) -> Bytes32:
 
 def member_set_digest(leaves: Bytes32) -> bytes:
     """Digest of some members, as those of one shard: their leaves in canonical order of their tuples."""
-    members = MemberSet(len(leaves))
-    members.append(leaves)
-    return members.digest()
+    return sha256_long([member_set(leaves)])[0]
+
+
+def member_set(leaves: Bytes32) -> Message:
+    """What ``member_set_digest`` is the SHA-256 of."""
+    return Domain.MEMBER.value + u64(len(leaves)), np.ascontiguousarray(leaves).reshape(-1).data
 
 
 class MemberSet:

@@ -6,7 +6,7 @@ Source: schemas/SPEC.md#descriptor, #store
 from typing import TypeVar
 
 from shardrel.canonical import json
-from shardrel.digest import digest_of
+from shardrel.digest import Digest, digest_of
 from shardrel.errors import (
     ErrorCode,
     FormatError,
@@ -92,6 +92,18 @@ def get(store: Store, descriptor: Descriptor) -> bytes:
         NotFoundError: ``storage.object-absent``.
         IntegrityError: ``storage.size-mismatch``, ``storage.digest-mismatch``, ``storage.too-large``.
     """
+    data = get_unhashed(store, descriptor)
+    check_digest(digest_of(data), descriptor)
+    return data
+
+
+def get_unhashed(store: Store, descriptor: Descriptor) -> bytes:
+    """``get`` without the digest, for a caller who computes those of several objects together and checks them all.
+
+    Raises:
+        NotFoundError: ``storage.object-absent``.
+        IntegrityError: ``storage.size-mismatch``, ``storage.too-large``.
+    """
     key = object_key(descriptor.digest)
     stored = store.read(key, max_bytes=descriptor.size, version=descriptor.object_version)
     if stored is None:
@@ -104,9 +116,18 @@ def get(store: Store, descriptor: Descriptor) -> bytes:
             size=len(stored.data),
             expected=descriptor.size,
         )
-    if digest_of(stored.data) != descriptor.digest:
-        raise IntegrityError(ErrorCode.STORAGE_DIGEST, "an object's bytes have another digest", key=key)
     return stored.data
+
+
+def check_digest(digest: Digest, descriptor: Descriptor) -> None:
+    """What ``get_unhashed`` left to its caller.
+
+    Raises:
+        IntegrityError: ``storage.digest-mismatch``.
+    """
+    if digest != descriptor.digest:
+        key = object_key(descriptor.digest)
+        raise IntegrityError(ErrorCode.STORAGE_DIGEST, "an object's bytes have another digest", key=key)
 
 
 def get_by_digest(store: Store, digest: str, *, max_bytes: int = json.MAX_RECORD_BYTES) -> bytes:

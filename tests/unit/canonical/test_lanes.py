@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shardrel.canonical import lanes
+from shardrel.canonical import jit, lanes
 from shardrel.canonical.lanes import Column, Lanes, compiled, rows_of, woven
 
 _ROOT = Path(__file__).parents[3]
@@ -284,19 +284,19 @@ def test_an_old_compiler_gives_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_compiler_with_other_functions_gives_none() -> None:
     llvm = SimpleNamespace(get_host_cpu_features=lambda: {"avx512f": True, "avx512bw": True, "avx512vl": True})
-    assert lanes._engine(llvm) is None
+    assert jit._engine(llvm, lanes._text) is None
 
 
 def test_another_processor_gives_none() -> None:
     llvm = SimpleNamespace(get_host_cpu_features=lambda: {"avx512f": True, "avx512bw": False, "avx512vl": True})
-    assert lanes._engine(llvm) is None
+    assert jit._engine(llvm, lanes._text) is None
 
 
 @pytest.mark.parametrize("constant", [0, 17, 63])
 def test_functions_that_compute_something_else_are_not_used(monkeypatch: pytest.MonkeyPatch, constant: int) -> None:
-    wrong = list(lanes.lanes_ir._CONSTANTS)
+    wrong = list(lanes.lanes_ir.CONSTANTS)
     wrong[constant] ^= 1
-    monkeypatch.setattr(lanes.lanes_ir, "_CONSTANTS", wrong)
+    monkeypatch.setattr(lanes.lanes_ir, "CONSTANTS", wrong)
     assert compiled() is None
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 from shardrel.canonical import sha
 from shardrel.canonical.lanes import Column, compiled
 from shardrel.canonical.parts import Fixed, Varying, constant, digests
-from shardrel.canonical.sha import fixed_rows, sha256_columns, sha256_rows
+from shardrel.canonical.sha import fixed_rows, sha256_columns, sha256_long, sha256_rows
+from shardrel.canonical.streams import Message, Streams
 
 
 @pytest.fixture(autouse=True, params=["few and query", "lanes"])
@@ -54,7 +56,7 @@ def test_threads_do_not_see_each_others_rows() -> None:
 
 def test_lanes_are_made_once_after_so_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    monkeypatch.setattr(sha, "compiled", lambda: made.append(1) or compiled())
+    monkeypatch.setattr("shardrel.canonical.lanes.compiled", lambda: made.append(1) or compiled())
     lanes = sha._Lanes(2000)
     with ThreadPoolExecutor(4) as pool:
         given = list(pool.map(lambda _: lanes.for_rows(500), range(8)))
@@ -68,7 +70,7 @@ def test_lanes_are_made_at_the_first_row_where_they_will_pay(
     monkeypatch: pytest.MonkeyPatch, expected_rows: int
 ) -> None:
     made = []
-    monkeypatch.setattr(sha, "compiled", lambda: made.append(1))
+    monkeypatch.setattr("shardrel.canonical.lanes.compiled", lambda: made.append(1))
     monkeypatch.setattr(sha, "_LANES", sha._Lanes(2000))
     sha.expect_rows(expected_rows)
     sha256_rows(pa.array([b"row"]))
@@ -81,7 +83,7 @@ def test_lanes_are_made_at_the_first_row_where_they_will_pay(
 def test_a_thread_that_comes_later_does_not_make_them_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads whose turn at the count is over, and only then look at it."""
     made = []
-    monkeypatch.setattr(sha, "compiled", lambda: made.append(1))
+    monkeypatch.setattr("shardrel.canonical.lanes.compiled", lambda: made.append(1))
     lanes = sha._Lanes(1000)
 
     class Slow:
@@ -131,3 +133,29 @@ def test_rows_whose_offsets_need_more_than_32_bits(tmp_path: Path) -> None:
     found, lengths = digests([constant(b"n", rows), part], rows)
     assert lengths.tolist() == [11] * rows
     assert found.tobytes() == expected(pa.array([b"n" + whole[10 * i : 10 * i + 10] for i in range(rows)]))
+
+
+@pytest.mark.parametrize(
+    "sizes", [(), (5,), (1 << 16,), (1 << 16, 1 << 16), (70_000, 65_535), (70_001, 90_000, 66_000)]
+)
+def test_long_messages_of_any_number(sizes: tuple[int, ...]) -> None:
+    sha256_rows(pa.array([b"one"]))  # from now on it is known how this process hashes
+    messages = [(b"head" * n, memoryview(bytes([n]) * size)) for n, size in enumerate(sizes)]
+    assert sha256_long(messages) == [hashlib.sha256(head + bytes(body)).digest() for head, body in messages]
+
+
+def test_messages_that_are_long_enough_are_hashed_two_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    sha256_rows(pa.array([b"one"]))
+    if (made := sha._LANES.streams) is None:
+        return
+    given, hashed = list[int](), made.digests
+
+    def counted(_: Streams, messages: Sequence[Message]) -> list[bytes]:
+        given.append(len(messages))
+        return hashed(messages)
+
+    monkeypatch.setattr(Streams, "digests", counted)
+    for size in (sha._LONG - 1, sha._LONG):
+        sha256_long([(b"", bytes(size)), (b"", bytes(sha._LONG))])
+    sha256_long([(b"", bytes(sha._LONG))])
+    assert given == [2]

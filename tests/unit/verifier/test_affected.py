@@ -1,5 +1,6 @@
 """affected: the roots that hold a named member, and all that use them."""
 
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +27,7 @@ from tests.unit.verifier.test_verify import benchmark, tombstone
 from verifier import fences
 from verifier.affected import Affected, find_affected
 from verifier.fences import Selectors
-from verifier.parts import read_snapshot_part
+from verifier.parts import fetched, read_snapshot_part
 
 IDS = records_table(25)["id"].to_pylist()
 TEXTS = records_table(25)["text"].to_pylist()
@@ -65,7 +66,10 @@ def release_of(scene: Retained, root: str) -> Release:
 
 def content_of(scene: Retained, number: int, row: int) -> str:
     snapshot = get_record(scene.store, release_of(scene, scene.roots[number]).objects.snapshot, Snapshot)
-    return "sha256:" + read_snapshot_part(scene.store, snapshot.parts[0], None).content[row].tobytes().hex()
+    return (
+        "sha256:"
+        + read_snapshot_part(partial(fetched, scene.store), snapshot.parts[0], None).content[row].tobytes().hex()
+    )
 
 
 def test_a_member_of_all_releases_names_every_root_alias_run_and_checkpoint(scene: Retained) -> None:

@@ -1,6 +1,7 @@
 """verify and its short form on whole releases: fences, empty shards, more parts, signatures, faults of the store."""
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -32,7 +33,7 @@ from tests.support import gates
 from tests.support.benchmark_texts import text_entry
 from tests.support.publishing import NOW, Publishing, records_table, write_source
 from tests.support.release_builder import Built, a_release, a_world, codes
-from verifier.parts import read_snapshot_part
+from verifier.parts import fetched, read_snapshot_part
 from verifier.recheck import recheck_fences
 from verifier.verify import verify_release
 
@@ -119,7 +120,7 @@ def test_a_tombstone_hit_is_counted_by_both_forms(selector: str) -> None:
 
 
 def _content(built: Built) -> str:
-    listed = read_snapshot_part(built.store, built.snapshot.parts[0], None)
+    listed = read_snapshot_part(partial(fetched, built.store), built.snapshot.parts[0], None)
     return to_digest(listed.content[0].tobytes())
 
 
