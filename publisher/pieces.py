@@ -55,6 +55,11 @@ class Pieces(Sequence[Any]):
         self._pieces.append(table if self._left >= 0 else self._spilled(len(self._pieces), "read", table))
         self._small, self._small_bytes = [], 0
 
+    @property
+    def any_in_file(self) -> bool:
+        """Whether not all are in memory."""
+        return bool(self._files)
+
     def in_file(self, number: int) -> bool:
         """Whether a piece is in a file."""
         return number in self._files

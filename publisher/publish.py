@@ -180,11 +180,16 @@ def _make(
         # 4. Put the members into canonical order, and compare them with the snapshot.
         numbered = pool.submit(shard_numbers, staged, options)
         ordered = tuple(ranges(staged, declared.borders, pool))
+        whole = pool.submit(_is_all_of_it, staged, ordered, declared.snapshot)
         planned = pool.submit(plan, ordered, numbered.result())
-        _compare(staged, ordered, declared, fences, reader, pool)
+
+        def approve() -> None:
+            if not whole.result():
+                _compare(staged, ordered, declared, fences, reader, pool)
+
         # 5. Write shards and member index, and make the root manifest of them.
         release, already_present = write(
-            store, staged, ordered, planned.result(), declared, options, pool, world.progress
+            store, staged, ordered, planned.result(), declared, options, pool, world.progress, approve
         )
         files = [(file.relative, digest) for file, digest in zip(reader.files, digests.result(), strict=True)]
     return _Made(release=release, files=files, excluded=excluded, already_present=already_present)
@@ -264,8 +269,6 @@ def _compare(
         named = named_members(members, fences)
         return members.filter(~named) if named.any() else members
 
-    if _is_all_of_it(staged, ordered, declared.snapshot):
-        return
     found = tuple(differences(staged, ordered, due, pool))
     if total := sum(found, Difference()):
         raise RefusedError(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 
 import numpy as np
@@ -32,8 +32,31 @@ from shardrel.trust.sealed_parts import PartsKey
 
 Progress = Callable[[int, int], None]
 Created = WrittenShard | tuple[Part, ...]
-# Makes the bytes of a shard or of parts of the index; what it returns creates them.
-Task = Callable[[], Callable[[], Created]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Something to be written.
+
+    Attributes:
+        room: What is ahead of it is counted in.
+        encode: Makes the bytes of a shard or of parts of the index; what it returns creates them.
+    """
+
+    room: int
+    encode: Callable[[], Callable[[], Created]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """The same when its bytes are made."""
+
+    room: int
+    create: Callable[[], Created]
+
+
+# A part of the index is smaller than a shard: more of them may be ahead of what is awaited.
+_SHARD_ROOM, _PART_ROOM = 2, 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +89,7 @@ def write(
     options: PublishOptions,
     pool: Executor,
     progress: Progress,
+    approve: Callable[[], None],
 ) -> tuple[Release, int]:
     """Create shards and member index.
 
@@ -78,12 +102,16 @@ def write(
         options: Parameters.
         pool: Where shards and parts are encoded.
         progress: Told how many of how many records are written.
+        approve: Called once, before anything is stored; what it raises, and not what encoding raises, ends it all.
 
     Returns:
         The root manifest, not yet written, and how many shards were there before.
 
     Effects: Creates shards and parts of the member index in no promised order, then the member index.
     """
+    approve = cache(approve)
+    if options.encrypt is not None or staged.pieces.any_in_file or not staged.records:
+        approve()  # keys are stored, and records moved about, before the first shard is; and some there must be
     logical_bytes = int(staged.lengths.sum())
     placement = planned.placement
     cuts = scatter(staged, planned.numbers, pool)
@@ -102,8 +130,10 @@ def write(
         compression=options.compression,
         encrypting=encrypting,
     )
-    index_parts = _index_parts(store, staged, ordered, placement, index_key)
-    shards, parts = _created(chain(_shards(store, encoder), index_parts), staged.records, options, pool, progress)
+    tasks = chain(_shards(store, encoder), _index_parts(store, staged, ordered, placement, index_key))
+    ahead = 2 * options.workers * _SHARD_ROOM
+    encoded = _approved(in_order(pool, _encode, tasks, ahead, lambda task: task.room), approve)
+    shards, parts = _created(encoded, staged.records, options, progress)
     (tree_root, block_roots), snapshot = tree.result(), declared.snapshot
     root = ordered_root(tree_root, staged.records, snapshot.tombstone_watermark, snapshot.benchmark_fence)
     index = put_record(store, member_index(parts, to_digest(root), block_roots))
@@ -153,36 +183,51 @@ def _columns(scattered: Scattered, placement: Placement, packed: Sequence[str]) 
     return column_encodings(some_records(scattered, shard, records, sample_positions(len(records))), packed)
 
 
-def _shards(store: Store, encoder: ShardEncoder) -> Iterator[Task]:
+def _approved(encoded: Iterator[_Encoded], approve: Callable[[], None]) -> Iterator[_Encoded]:
+    """What is encoded, once it is approved; while that is found out, the first shards are made."""
+    try:
+        first = next(encoded, None)
+    finally:
+        approve()
+    if first is not None:
+        yield first
+        yield from encoded
+
+
+def _shards(store: Store, encoder: ShardEncoder) -> Iterator[_Task]:
     def one(number: int) -> Callable[[], Created]:
         return partial(create_shard, store, encoder.encode(number))
 
-    return (partial(one, number) for number in range(len(encoder.by_shard)))
+    return (_Task(_SHARD_ROOM, partial(one, number)) for number in range(len(encoder.by_shard)))
 
 
 def _index_parts(
     store: Store, staged: Staged, ordered: Sequence[Range], placement: Placement, index_key: PartsKey | None
-) -> Iterator[Task]:
+) -> Iterator[_Task]:
     def one(number: int) -> Callable[[], Created]:
         part = ordered[number]
         leaves = rows_of(staged.leaves, part.records)
         table = index_table(part.sample_ids, leaves, placement.shards[number], placement.rows[number])
         return partial(put_encoded, store, encode_parts(table, index_key), index_key)
 
-    return (partial(one, number) for number in range(len(ordered)))
+    return (_Task(_PART_ROOM, partial(one, number)) for number in range(len(ordered)))
+
+
+def _encode(task: _Task) -> _Encoded:
+    return _Encoded(task.room, task.encode())
 
 
 def _created(
-    tasks: Iterator[Task], total: int, options: PublishOptions, pool: Executor, progress: Progress
+    encoded: Iterator[_Encoded], total: int, options: PublishOptions, progress: Progress
 ) -> tuple[list[WrittenShard], tuple[Part, ...]]:
     """Shards first: the small parts then fill the threads that have no shard left."""
     shards: list[WrittenShard] = []
     parts: list[Part] = []
     records = 0
+    ahead = 2 * options.workers * _SHARD_ROOM
     # Threads of their own wait for the store, several for each that encodes, so that the pool has never to wait.
     with threads(2 * options.workers) as writers:
-        encoded = in_order(pool, lambda task: task(), tasks, 2 * options.workers)
-        for made in in_order(writers, lambda create: create(), encoded, 2 * options.workers):
+        for made in in_order(writers, lambda one: one.create(), encoded, ahead, lambda one: one.room):
             if isinstance(made, WrittenShard):
                 shards.append(made)
                 records += made.shard.records

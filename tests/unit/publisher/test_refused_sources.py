@@ -10,7 +10,14 @@ from publisher.misfits import NAMED
 from publisher.options import PublishOptions
 from shardrel.canonical import json
 from shardrel.digest import digest_of
-from shardrel.errors import ErrorCode, IntegrityError, RefusedError, ShardrelError, UnavailableError
+from shardrel.errors import (
+    ErrorCode,
+    IntegrityError,
+    InvalidInputError,
+    RefusedError,
+    ShardrelError,
+    UnavailableError,
+)
 from shardrel.gate.call import Call
 from shardrel.gate.publication import begin_publication, end_publication
 from shardrel.gate.view import read_gate
@@ -197,3 +204,29 @@ def test_a_snapshot_that_cannot_be_read_any_more_ends_the_publication(dataset: P
         dataset.publish(snapshot, folder, options=OPTIONS)
     assert caught.value.code == ErrorCode.STORAGE_DIGEST
     assert open_publications(dataset) == set()
+
+
+def test_records_that_went_to_files_are_compared_before_they_are_moved_about(dataset: Publishing, folder: Path) -> None:
+    snapshot = dataset.snapshot(folder)
+    rewritten(folder, with_value(records_table(100, first=100), "score", 65, -1.0))
+    with pytest.raises(RefusedError) as caught:
+        dataset.publish(snapshot, folder, options=PublishOptions(shards=2, memory_bytes=0))
+    assert caught.value.context["changedRecords"] == [f"{folder / 'b.arrow'}#65"]
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_what_is_wrong_with_the_source_is_said_before_what_is_wrong_with_a_shard(
+    dataset: Publishing, folder: Path, monkeypatch: pytest.MonkeyPatch, same: bool
+) -> None:
+    """Shards are made while the source is still being compared."""
+
+    def too_large(*_: Any, **__: Any) -> None:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "too large")
+
+    monkeypatch.setattr("publisher.shards.encode_shard", too_large)
+    snapshot = dataset.snapshot(folder)
+    if not same:
+        rewritten(folder, with_value(records_table(100, first=100), "score", 65, -1.0))
+    with pytest.raises(ShardrelError) as caught:
+        dataset.publish(snapshot, folder, options=OPTIONS)
+    assert caught.value.code == (ErrorCode.INPUT_INVALID if same else ErrorCode.SOURCE_MISMATCH)
