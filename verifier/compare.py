@@ -3,7 +3,7 @@
 Source: schemas/SPEC.md#verification (4)
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,58 +16,14 @@ import pyarrow.types as pt
 from shardrel.canonical.sha import Bytes32
 from shardrel.errors import ErrorCode
 from verifier.align import aligned
+from verifier.arrays import moved
 from verifier.leaves import canonical_order, codes, plain
 from verifier.parts import Listed
-from verifier.runs import Run, joined_context
+from verifier.seen import Seen
 from verifier.tally import Spot
 
 Mask = npt.NDArray[np.bool_]
 _FIELD_CODES = (ErrorCode.MEMBER_SOURCE_ID, ErrorCode.MEMBER_SOURCE_VERSION, ErrorCode.MEMBER_SPLIT)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """Tuples of one range that shards hold, and where each lies."""
-
-    ids: Any
-    context: tuple[Any, Any, Any]
-    content: Bytes32
-    leaves: Bytes32
-    shards: npt.NDArray[np.uint32]
-    rows: npt.NDArray[np.uint32]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def ordered(self, order: npt.NDArray[np.int64]) -> "Seen":
-        """The tuples in another order."""
-        indices = pa.array(order)
-        source, version, split = (column.take(indices) for column in self.context)
-        return Seen(
-            ids=self.ids.take(indices),
-            context=(source, version, split),
-            content=_rows(self.content, order),
-            leaves=_rows(self.leaves, order),
-            shards=self.shards[order],
-            rows=self.rows[order],
-        )
-
-
-def gathered(runs: Sequence[tuple[int, Run]]) -> Seen:
-    """The members that several shards hold of one range, shard after shard."""
-    if not runs:
-        nothing = pa.array([], pa.string())
-        digests, numbers = np.empty((0, 32), np.uint8), np.empty(0, np.uint32)
-        return Seen(ids=nothing, context=(nothing,) * 3, content=digests, leaves=digests, shards=numbers, rows=numbers)
-    source, version, split = (joined_context([run.context[i] for _, run in runs]) for i in range(3))
-    return Seen(
-        ids=pa.concat_arrays([run.ids for _, run in runs]),
-        context=(source, version, split),
-        content=np.concatenate([run.content for _, run in runs]),
-        leaves=np.concatenate([run.leaves for _, run in runs]),
-        shards=np.concatenate([np.full(len(run), shard, np.uint32) for shard, run in runs]),
-        rows=np.concatenate([run.rows for _, run in runs]),
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +64,7 @@ def compare(
 
 def _same(declared: Listed, seen: Seen, order: npt.NDArray[np.int64]) -> bool:
     """Whether tuples whose sample ids match one to one are equal; the usual case, without moving strings."""
-    if not np.array_equal(_words(_rows(seen.content, order)), _words(declared.content)):
+    if not np.array_equal(_words(moved(seen.content, order)), _words(declared.content)):
         return False
     pairs = list(zip(seen.context, declared.context, strict=True))
     if all(_only(have) is not None and _only(have) == _only(want) for have, want in pairs):
@@ -123,7 +79,7 @@ def _as_declared(declared: Listed, seen: Seen, order: npt.NDArray[np.int64]) -> 
         ids=declared.ids,
         context=declared.context,
         content=declared.content,
-        leaves=_rows(seen.leaves, order),
+        leaves=moved(seen.leaves, order),
         shards=seen.shards[order],
         rows=seen.rows[order],
     )
@@ -153,7 +109,7 @@ def _substituted(
         return
     every = bool(known.all())
     place = at if every else np.where(known, at, 0)
-    content = (_words(seen.content) != _words(_rows(declared.content, place))).any(axis=1)
+    content = (_words(seen.content) != _words(moved(declared.content, place))).any(axis=1)
     yield from _spots(ErrorCode.MEMBER_CONTENT, content & known, seen, shard_id)
     for code, have, want in zip(_FIELD_CODES, seen.context, declared.context, strict=True):
         yield from _spots(code, differing(have, want, place) & known, seen, shard_id)
@@ -193,11 +149,6 @@ def _spots(code: ErrorCode, mask: Mask, seen: Seen, shard_id: Callable[[int], st
             row=int(seen.rows[first]),
             sample_id=seen.ids[first].as_py(),
         )
-
-
-def _rows(matrix: Bytes32, order: npt.NDArray[np.int64]) -> Bytes32:
-    """Rows in another order, moved as whole 32-byte values."""
-    return np.ascontiguousarray(matrix).view("V32").ravel()[order].view(np.uint8).reshape(-1, 32)
 
 
 def _words(matrix: Bytes32) -> npt.NDArray[np.uint64]:

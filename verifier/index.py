@@ -13,9 +13,9 @@ from shardrel.canonical.sha import Bytes32
 from shardrel.errors import ErrorCode
 from shardrel.records.snapshot import MemberIndex, Part
 from shardrel.trust.sealed_parts import PartsKey
-from verifier.compare import Seen
+from verifier.arrays import digest_matrix, first_above
 from verifier.parts import Fetch, overlapping, read_part, text_column
-from verifier.runs import digest_matrix, first_above
+from verifier.seen import Seen
 from verifier.structure import FlawError
 
 Numbers = npt.NDArray[np.uint32]

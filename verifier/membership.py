@@ -14,13 +14,14 @@ from shardrel.records.snapshot import MemberIndex, Snapshot
 from shardrel.store.port import Store
 from shardrel.trust.sealed_parts import PartsKey
 from verifier import snapshot_totals
-from verifier.compare import Compared, Seen, compare, gathered
+from verifier.compare import Compared, compare
 from verifier.fences import Selectors, named
 from verifier.index import Indexed, mismatches, proposed_order, read_range
 from verifier.leaves import canonical_order
 from verifier.parts import Fetch, Listed, empty_listed, fetched, fetched_together, overlapping, read_snapshot_part
 from verifier.pool import in_order
 from verifier.runs import Runs
+from verifier.seen import Seen
 from verifier.snapshot_totals import Listing, listing_of
 from verifier.structure import FlawError
 from verifier.tally import Spot, Tally
@@ -192,7 +193,7 @@ def tree_spots(membership: Membership, root: str, tree: OrderedTree) -> Iterator
 
 def _compare_range(membership: Membership, number: int, against: Read) -> tuple[_Ranged, list[Spot]]:
     """Everything about one range: differences from the snapshot, and the member index."""
-    seen = gathered(membership.runs.get(number))
+    seen = membership.runs.get(number)
     declared, indexed = against.declared, against.indexed
     subject = membership.release.dataset_snapshot
     listing = None
@@ -203,6 +204,7 @@ def _compare_range(membership: Membership, number: int, against: Read) -> tuple[
         listed, listing = declared
         proposed = proposed_order(indexed, seen) if isinstance(indexed, Indexed) else None
         compared = compare(listed, seen, subject, lambda shard: membership.release.shards[shard].id, proposed)
+    del seen
     ranged = _Ranged(leaves=compared.seen.leaves, listing=listing, exact=not compared.spots)
     return ranged, [*compared.spots, *_index_spots(membership, indexed, compared.seen)]
 

@@ -17,10 +17,10 @@ from shardrel.records.snapshot import Part
 from shardrel.store.objects import check_digest, get, get_unhashed
 from shardrel.store.port import Store
 from shardrel.trust.sealed_parts import PartsKey
+from verifier.arrays import digest_matrix, joined_context
 from verifier.decode import check_indices, dictionary_columns, open_again
 from verifier.encryption import part_lock
 from verifier.leaves import plain
-from verifier.runs import digest_matrix, joined_context
 from verifier.structure import FlawError, Limits, open_file
 from verifier.utf8 import valid_text
 

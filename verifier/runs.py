@@ -5,7 +5,6 @@ together, however many shards there are. Source: schemas/SPEC.md#verification
 """
 
 import threading
-from bisect import bisect_left
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -15,16 +14,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from shardrel.canonical.sha import Bytes32
-from verifier.leaves import codes, plain
+from verifier.arrays import first_above, joined_context
+from verifier.leaves import plain
+from verifier.pieces import check_bound
+from verifier.run_files import Room, Stored, Strings, put_down
+from verifier.seen import Seen
 
 # Runs that stay in memory, all together; a few hundred thousand members need no disk.
 _KEPT_BYTES = 64 * 1024 * 1024
 # A dictionary is kept with a run while it is small; otherwise strings are written out.
 _SMALL_DICTIONARY = 4096
-_INDEX = pa.int16()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class Run:
     """Members of one shard in order of sample id (ties in canonical order).
 
     Attributes:
+        ids: String array.
         context: Source id, source version, split: string arrays or dictionaries of strings.
         rows: Where each stands in the shard.
     """
@@ -44,6 +46,35 @@ class Run:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def id_bytes(self) -> int:
+        """Bytes of all sample ids."""
+        return Strings.of(self.ids).size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        arrays = (self.ids, *self.context, self.content, self.leaves, self.rows)
+        return sum(int(one.nbytes) for one in arrays)
+
+    def between(self, start: int, stop: int) -> "Run":
+        """The members at [start, stop); nothing is copied."""
+        source, version, split = (column.slice(start, stop - start) for column in self.context)
+        return Run(
+            ids=self.ids.slice(start, stop - start),
+            context=(source, version, split),
+            content=self.content[start:stop],
+            leaves=self.leaves[start:stop],
+            rows=self.rows[start:stop],
+        )
+
+    def read(self, room: Room) -> tuple[Any, Any, Any]:
+        """Copy the members; returns their context."""
+        room.content[:], room.leaves[:], room.rows[:] = self.content, self.leaves, self.rows
+        strings = Strings.of(self.ids)
+        room.id_ends[:], room.ids[:] = strings.ends, strings.data
+        return self.context
 
 
 class Runs:
@@ -59,8 +90,7 @@ class Runs:
         self._borders = list(borders)
         self._lock = threading.Lock()
         self._free = kept_bytes
-        self._kept: dict[int, list[pa.RecordBatch]] = {}
-        self._held: list[list[int]] = [[] for _ in range(len(self._borders) + 1)]
+        self._held: list[list[tuple[int, Run | Stored]]] = [[] for _ in range(len(self._borders) + 1)]
 
     @property
     def ranges(self) -> int:
@@ -74,100 +104,65 @@ class Runs:
         """
         if not len(run):
             return
+        source, version, split = map(_light, run.context)
+        run = Run(ids=run.ids, context=(source, version, split), content=run.content, leaves=run.leaves, rows=run.rows)
         cuts = [0, *[first_above(run.ids, border) for border in self._borders], len(run)]
-        batch = _batch(run)
-        pieces = {n: batch.slice(start, stop - start) for n, (start, stop) in enumerate(pairwise(cuts)) if stop > start}
-        if not self._keep(shard, batch.nbytes, list(pieces.values())):
-            with pa.OSFile(str(self._path(shard)), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
-                for piece in pieces.values():
-                    writer.write_batch(piece)
+        pieces = {n: run.between(start, stop) for n, (start, stop) in enumerate(pairwise(cuts)) if stop > start}
+        held: Sequence[Run | Stored] = list(pieces.values())
+        if not self._keeps(run.nbytes):
+            held = put_down(self._folder / f"{shard}.run", list(pieces.values()))
         with self._lock:
-            for place, number in enumerate(pieces):
-                self._held[number] += [shard, place]
+            for number, piece in zip(pieces, held, strict=True):
+                self._held[number].append((shard, piece))
 
     def drop(self, pool: Executor) -> None:
         """Begin to remove the files, which nobody reads any more: many at a time, since large ones take a while."""
-        for path in self._folder.glob("*.arrow"):
+        for path in self._folder.glob("*.run"):
             pool.submit(path.unlink)
 
-    def _keep(self, shard: int, size: int, pieces: list[pa.RecordBatch]) -> bool:
+    def _keeps(self, size: int) -> bool:
         with self._lock:
             if size > self._free:
                 return False
             self._free -= size
-            self._kept[shard] = pieces
         return True
 
-    def get(self, number: int) -> list[tuple[int, Run]]:
-        """Members of one range: (shard, run) in order of shards."""
-        flat = self._held[number]
-        places = sorted(zip(flat[::2], flat[1::2], strict=True))
-        return [(shard, self._read(shard, place)) for shard, place in places]
+    def get(self, number: int) -> Seen:
+        """Members of one range, shard after shard.
 
-    def _read(self, shard: int, place: int) -> Run:
-        if shard in self._kept:
-            batch = self._kept[shard][place]
-        else:
-            # Mapped for as long as it is read: what stays mapped counts as memory of this process.
-            with pa.memory_map(str(self._path(shard))) as source:
-                batch = pa.ipc.open_file(source).get_batch(place)
-        content, leaves = (digest_matrix(batch.column(name)) for name in ("content", "leaf"))
-        context = (batch.column("source"), batch.column("version"), batch.column("split"))
-        rows = batch.column("row").to_numpy()
-        return Run(ids=batch.column("id"), context=context, content=content, leaves=leaves, rows=rows)
+        Raises:
+            InvalidInputError: ``input.invalid``: their sample ids have more than 2 GiB.
+        """
+        pieces = sorted(self._held[number], key=lambda held: held[0])
+        if not pieces:
+            return _nothing()
+        rows = np.cumsum([0, *(len(piece) for _, piece in pieces)])
+        bytes_ = np.cumsum([0, *(piece.id_bytes for _, piece in pieces)])
+        check_bound(int(bytes_[-1]))
+        room = Room.for_members(int(rows[-1]), int(bytes_[-1]))
+        borders = np.zeros(len(room) + 1, np.int32)
+        found = []
+        for (_, piece), (first, end), (low, high) in zip(pieces, pairwise(rows), pairwise(bytes_), strict=True):
+            found.append(piece.read(room.between(first, end, low, high)))
+            np.add(room.id_ends[first:end], low, out=borders[first + 1 : end + 1], casting="unsafe")
+        source, version, split = (joined_context([context[i] for context in found]) for i in range(3))
+        return Seen(
+            ids=pa.StringArray.from_buffers(len(room), pa.py_buffer(borders), pa.py_buffer(room.ids)),
+            context=(source, version, split),
+            content=room.content,
+            leaves=room.leaves,
+            shards=np.repeat(np.array([shard for shard, _ in pieces], np.uint32), np.diff(rows)),
+            rows=room.rows,
+        )
 
-    def _path(self, shard: int) -> Path:
-        return self._folder / f"{shard}.arrow"
 
-
-def first_above(ids: Any, border: str) -> int:
-    """First position whose id is above the border, in UTF-8 byte order, which is that of code points."""
-    return bisect_left(range(len(ids)), True, key=lambda at: ids[at].as_py() > border)
-
-
-def _batch(run: Run) -> pa.RecordBatch:
-    columns = {
-        "id": run.ids,
-        "source": _light(run.context[0]),
-        "version": _light(run.context[1]),
-        "split": _light(run.context[2]),
-        "content": digest_array(run.content),
-        "leaf": digest_array(run.leaves),
-        "row": pa.array(run.rows, pa.uint32()),
-    }
-    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+def _nothing() -> Seen:
+    none = pa.array([], pa.string())
+    digests, numbers = np.empty((0, 32), np.uint8), np.empty(0, np.uint32)
+    return Seen(ids=none, context=(none,) * 3, content=digests, leaves=digests, shards=numbers, rows=numbers)
 
 
 def _light(values: Any) -> Any:
-    if not pa.types.is_dictionary(values.type):
-        return values
-    if len(values.dictionary) > _SMALL_DICTIONARY:
+    if pa.types.is_dictionary(values.type) and len(values.dictionary) > _SMALL_DICTIONARY:
         return plain(values)
-    return values.cast(pa.dictionary(_INDEX, values.type.value_type))
-
-
-def digest_array(rows: Bytes32) -> Any:
-    """A fixed-size binary array over an (n, 32) matrix; no copy where it is contiguous."""
-    data = pa.py_buffer(np.ascontiguousarray(rows).reshape(-1))
-    return pa.Array.from_buffers(pa.binary(32), len(rows), [None, data])
-
-
-def digest_matrix(values: Any) -> Bytes32:
-    """The values of a 32-byte binary array as an (n, 32) matrix; no copy."""
-    data = values.buffers()[1]
-    if data is None:
-        return np.empty((0, 32), np.uint8)
-    return np.frombuffer(data, np.uint8, len(values) * 32, values.offset * 32).reshape(-1, 32)
-
-
-def joined_context(parts: Sequence[Any]) -> Any:
-    """One array of several runs' strings: a dictionary where each of them is one, plain otherwise."""
-    if len(parts) == 1:
-        return parts[0]
-    if not all(pa.types.is_dictionary(part.type) for part in parts):
-        return pa.concat_arrays([plain(part) for part in parts])
-    entries = pa.concat_arrays([part.dictionary for part in parts]).unique()
-    if len(entries) == 1 and not any(part.null_count for part in parts):
-        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(sum(map(len, parts)), np.int32)), entries)
-    spots = [pc.index_in(part.dictionary, value_set=entries).to_numpy()[codes(part)] for part in parts]
-    return pa.DictionaryArray.from_arrays(pa.array(np.concatenate(spots).astype(np.int32)), entries)
+    return values

@@ -19,6 +19,7 @@ from shardrel.records.schema import RecordSchema, StringType
 from shardrel.store.port import Store
 from shardrel.trust.key_encryption import Unlocked
 from verifier import leaves as tuples
+from verifier.arrays import joined_context
 from verifier.decode import SLACK_BYTES, batches
 from verifier.encryption import shard_lock
 from verifier.fences import Selectors, text_hits, tuple_hits
@@ -28,7 +29,7 @@ from verifier.parameters import departures
 from verifier.parts import MAX_ID_BYTES, fetched
 from verifier.physical import fits, shard_schema
 from verifier.rows import content_digests
-from verifier.runs import Run, joined_context
+from verifier.runs import Run
 from verifier.schema import content_type
 from verifier.sharding import strays
 from verifier.structure import FlawError, limits, open_file

@@ -280,7 +280,7 @@ def _inspect(
         tally.add(manifest.totals(root, release, splits))
         if membership is None:
             return
-        outcome = compare_all(membership, pool, 2 * world.workers, tally, ahead)
+        outcome = compare_all(membership, pool, world.workers + 1, tally, ahead)
         runs.drop(pool)
     if splits is not None:
         tally.add(tree_spots(membership, root, outcome.tree))

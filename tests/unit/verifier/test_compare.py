@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shardrel.errors import ErrorCode
-from verifier.compare import Seen, compare
+from verifier.compare import compare
 from verifier.parts import Listed
+from verifier.seen import Seen
 
 Member = tuple[str, str, str, int, str]
 

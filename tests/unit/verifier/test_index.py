@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from verifier.compare import Seen
 from verifier.index import Indexed, mismatches, proposed_order
+from verifier.seen import Seen
 
 IDS = pa.array(["a", "b", "c"])
 LEAVES = np.arange(96, dtype=np.uint8).reshape(3, 32)

@@ -1,14 +1,15 @@
 """Members of shards by range: kept in memory, on disk, or some of each, they are the same."""
 
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from verifier.runs import Run, Runs, joined_context
+from verifier.arrays import joined_context
+from verifier.runs import Run, Runs
+from verifier.seen import Seen
 
 BORDERS = ["b", "d"]
 
@@ -27,26 +28,83 @@ SHARDS = {0: run_of("a", "b", "c", "e"), 1: run_of(), 2: run_of("d", "f"), 3: ru
 @pytest.mark.parametrize(("kept_bytes", "files"), [(1 << 20, 0), (0, 3), (250, 2)])
 def test_every_member_is_in_its_range_wherever_it_is_kept(tmp_path: Path, kept_bytes: int, files: int) -> None:
     runs = Runs(tmp_path, BORDERS, kept_bytes)
-    for shard, run in SHARDS.items():
+    for shard, run in reversed(SHARDS.items()):
         runs.put(shard, run)
     assert len(list(tmp_path.iterdir())) == files
-    found = [[(shard, name, row) for shard, run in runs.get(n) for name, row in _members(run)] for n in range(3)]
-    assert found == [
+    assert [_members(runs.get(number)) for number in range(runs.ranges)] == [
         [(0, "a", 0), (0, "b", 1), (3, "b", 0)],
         [(0, "c", 2), (2, "d", 0)],
         [(0, "e", 3), (2, "f", 1)],
     ]
-    for number in range(runs.ranges):
-        for (first, _), (second, _) in pairwise(runs.get(number)):
-            assert first < second
 
 
-def _members(run: Run) -> list[tuple[str, int]]:
-    ids = run.ids.to_pylist()
-    assert run.content[:, 0].tolist() == [ord(name[0]) for name in ids]
-    assert run.leaves[:, 31].tolist() == [ord(name[0]) + 1 for name in ids]
-    assert run.context[0].to_pylist() == ["s"] * len(ids)
-    return list(zip(ids, run.rows.tolist(), strict=True))
+def _members(seen: Seen) -> list[tuple[int, str, int]]:
+    ids = seen.ids.to_pylist()
+    assert seen.content[:, 0].tolist() == [ord(name[0]) for name in ids]
+    assert seen.leaves[:, 31].tolist() == [ord(name[0]) + 1 for name in ids]
+    assert seen.context[0].to_pylist() == ["s"] * len(ids)
+    return list(zip(seen.shards.tolist(), ids, seen.rows.tolist(), strict=True))
+
+
+_CONTEXTS = {
+    "one": pa.array(["s"] * 7).dictionary_encode(),
+    "few": pa.array(["s", "t", "s", "", "é", "t", "t"]).dictionary_encode(),
+    "narrow": pa.array(["s", "t", "s", "u", "v", "t", "t"])
+    .dictionary_encode()
+    .cast(pa.dictionary(pa.int8(), pa.string())),
+    "sliced": pa.array(["q", "r", "s", "t", "s", "u", "v", "t", "t"]).dictionary_encode()[2:],
+    "plain": pa.array(["s", "t", "", "u", "v", "longer than others", "t"]),
+    "plain, sliced": pa.array(["x", "s", "t", "", "u", "v", "longer than others", ""])[1:],
+}
+
+
+@pytest.mark.parametrize("name", _CONTEXTS)
+@pytest.mark.parametrize("kept_bytes", [0, 1 << 20])
+def test_members_come_back_as_they_were(tmp_path: Path, name: str, kept_bytes: int) -> None:
+    """Ids of every length, slices of larger arrays, rows in any order, and each kind of string beside them."""
+    ids = pa.array(["", "a", "aé", "b", "bb", "c" * 1000, "d!", "e"])[1:]
+    rng = np.random.default_rng(1)
+    content, leaves = (rng.integers(0, 256, (9, 32), dtype=np.uint8)[1:8] for _ in range(2))
+    rows = rng.permutation(7).astype(np.uint32)
+    run = Run(ids=ids, context=(_CONTEXTS[name],) * 3, content=content, leaves=leaves, rows=rows)
+    runs = Runs(tmp_path, BORDERS, kept_bytes)
+    runs.put(5, run)
+    runs.put(7, run)
+    first = 0
+    for number, count in enumerate((3, 2, 2)):
+        seen, some = runs.get(number), slice(first, first + count)
+        assert seen.ids.validate(full=True) is None
+        assert seen.ids.to_pylist() == ids.to_pylist()[some] * 2
+        assert [column.to_pylist() for column in seen.context] == [_CONTEXTS[name].to_pylist()[some] * 2] * 3
+        assert seen.content.tobytes() == content[some].tobytes() * 2
+        assert seen.leaves.tobytes() == leaves[some].tobytes() * 2
+        assert seen.rows.tolist() == rows[some].tolist() * 2
+        assert seen.shards.tolist() == [5] * count + [7] * count
+        first += count
+
+
+def test_strings_of_very_many_kinds_are_kept_as_they_are(tmp_path: Path) -> None:
+    names = [f"source {number}" for number in range(5000)]
+    many = pa.array(names).dictionary_encode()
+    digests = np.zeros((5000, 32), np.uint8)
+    ids = pa.array([f"{number:04}" for number in range(5000)])
+    rows = np.arange(5000, dtype=np.uint32)
+    runs = Runs(tmp_path, ["9"], 0)
+    runs.put(0, Run(ids=ids, context=(many,) * 3, content=digests, leaves=digests, rows=rows))
+    assert runs.get(0).context[1].to_pylist() == names
+
+
+def test_a_range_without_members(tmp_path: Path) -> None:
+    assert len(Runs(tmp_path, BORDERS).get(1)) == 0
+
+
+def test_a_file_that_was_cut_is_no_file_of_members(tmp_path: Path) -> None:
+    runs = Runs(tmp_path, BORDERS, 0)
+    runs.put(0, SHARDS[0])
+    [path] = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(EOFError):
+        runs.get(2)
 
 
 def test_files_are_removed_while_the_work_goes_on(tmp_path: Path) -> None:
