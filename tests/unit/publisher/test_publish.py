@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from publisher.options import PublishOptions
-from shardrel.canonical import json
+from shardrel.canonical import json, sha
 from shardrel.canonical.rows import RowEncoder
 from shardrel.canonical.schema import record_schema
 from shardrel.canonical.text import text_digest
@@ -223,6 +223,17 @@ def test_a_source_that_differs_from_its_snapshot_writes_nothing(
         assert b"payloadType" in stored.data
     body = read_gate(dataset.store, dataset.dataset).body
     assert (body.candidates, body.publications) == ({}, {})
+
+
+def test_how_many_rows_will_be_hashed_is_told_before(
+    dataset: Publishing, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Content and tuple of each record, as the snapshot counts them."""
+    snapshot = dataset.snapshot(source)
+    told: list[int] = []
+    monkeypatch.setattr(sha._LANES, "expect", told.append)
+    assert 2 * dataset.publish(snapshot, source).records == told[0] == 1000
+    assert len(told) == 1
 
 
 def test_a_snapshot_that_is_not_there_is_not_found(dataset: Publishing, source: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from publisher.options import PublishOptions
-from shardrel.canonical import json
+from shardrel.canonical import json, sha
 from shardrel.canonical.text import text_digest
 from shardrel.digest import to_digest
 from shardrel.errors import ErrorCode, RefusedError, UnavailableError
@@ -84,6 +84,16 @@ def test_the_report_and_the_summary_are_signed_statements_about_the_root() -> No
     assert set(opened) == {REPORT_PREDICATE, SUMMARY_PREDICATE}
     assert json.decode(opened[REPORT_PREDICATE], Report) == result.report
     assert b'"verificationResult":"PASSED"' in opened[SUMMARY_PREDICATE]
+
+
+def test_how_many_rows_will_be_hashed_is_told_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Content, tuple and a node of the tree: how they are hashed is decided by it, not by what has been hashed so far."""
+    told: list[int] = []
+    monkeypatch.setattr(sha._LANES, "expect", told.append)
+    built = a_release()
+    told.clear()
+    built.verified(built.root)
+    assert told == [3 * built.release.totals.records]
 
 
 def test_the_report_does_not_depend_on_the_number_of_workers() -> None:
