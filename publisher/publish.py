@@ -189,7 +189,7 @@ def _make(
 
         # 5. Write shards and member index, and make the root manifest of them.
         release, already_present = write(
-            store, staged, ordered, planned.result(), declared, options, pool, world.progress, approve
+            store, staged, ordered, planned, declared, options, pool, world.progress, approve
         )
         files = [(file.relative, digest) for file, digest in zip(reader.files, digests.result(), strict=True)]
     return _Made(release=release, files=files, excluded=excluded, already_present=already_present)

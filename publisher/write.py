@@ -1,7 +1,7 @@
 """Writing a release whose members are known and in order. Source: schemas/SPEC.md#publish."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
@@ -23,6 +23,7 @@ from publisher.shards import ShardEncoder, WrittenShard, create_shard
 from publisher.stage import Staged, rows_of
 from shardrel.canonical.schema import content_type
 from shardrel.digest import raw_digest, to_digest
+from shardrel.errors import ShardrelError
 from shardrel.membership.merkle import MerkleStream, ordered_root
 from shardrel.records.release import ColumnEncoding, Objects, Release, Sharding
 from shardrel.records.snapshot import Part, Snapshot
@@ -55,7 +56,7 @@ class _Encoded:
     create: Callable[[], Created]
 
 
-# A part of the index is smaller than a shard: more of them may be ahead of what is awaited.
+# A part of the index is smaller than a shard, as a rule: more of them may be ahead of what is awaited.
 _SHARD_ROOM, _PART_ROOM = 2, 1
 
 
@@ -84,7 +85,7 @@ def write(
     store: Store,
     staged: Staged,
     ordered: Sequence[Range],
-    planned: Plan,
+    planned: Future[Plan],
     declared: Declared,
     options: PublishOptions,
     pool: Executor,
@@ -102,7 +103,8 @@ def write(
         options: Parameters.
         pool: Where shards and parts are encoded.
         progress: Told how many of how many records are written.
-        approve: Called once, before anything is stored; what it raises, and not what encoding raises, ends it all.
+        approve: Called once, before anything is stored, and also where what may not even be planned or encoded: what it
+            raises is said first.
 
     Returns:
         The root manifest, not yet written, and how many shards were there before.
@@ -112,27 +114,23 @@ def write(
     approve = cache(approve)
     if options.encrypt is not None or staged.pieces.any_in_file or not staged.records:
         approve()  # keys are stored, and records moved about, before the first shard is; and some there must be
-    logical_bytes = int(staged.lengths.sum())
-    placement = planned.placement
-    cuts = scatter(staged, planned.numbers, pool)
-    tree = pool.submit(_tree, staged, ordered, declared.snapshot)
-    encrypting = _encrypting(store, declared, options)
-    index_key = None if encrypting is None else encrypting.index_key()
-    scattered = Scattered(pieces=staged.pieces, cuts=tuple(cuts))
-    encoder = ShardEncoder(
-        staged=staged,
-        scattered=scattered,
-        by_shard=placement.by_shard,
-        content_type=content_type(declared.record_schema),
-        serializer=serializer_of(
-            _columns(scattered, placement, options.packed), row_group_records(logical_bytes, staged.records)
-        ),
-        compression=options.compression,
-        encrypting=encrypting,
-    )
-    tasks = chain(_shards(store, encoder), _index_parts(store, staged, ordered, placement, index_key))
-    ahead = 2 * options.workers * _SHARD_ROOM
-    encoded = _approved(in_order(pool, _encode, tasks, ahead, lambda task: task.room), approve)
+    try:
+        plan = planned.result()
+        placement = plan.placement
+        cuts = scatter(staged, plan.numbers, pool)
+        tree = pool.submit(_tree, staged, ordered, declared.snapshot)
+        encrypting = _encrypting(store, declared, options)
+        index_key = None if encrypting is None else encrypting.index_key()
+        scattered = Scattered(pieces=staged.pieces, cuts=tuple(cuts))
+        encoder = _encoder(staged, scattered, placement, declared, options, encrypting)
+        tasks = chain(_shards(store, encoder), _index_parts(store, staged, ordered, placement, index_key))
+        encoded = in_order(pool, _encode, tasks, _ahead(options), lambda task: task.room)
+        first = next(encoded, None)
+    except ShardrelError:
+        approve()
+        raise
+    approve()
+    encoded = chain([] if first is None else [first], encoded)
     shards, parts = _created(encoded, staged.records, options, progress)
     (tree_root, block_roots), snapshot = tree.result(), declared.snapshot
     root = ordered_root(tree_root, staged.records, snapshot.tombstone_watermark, snapshot.benchmark_fence)
@@ -144,7 +142,7 @@ def write(
         objects=Objects(snapshot=declared.snapshot_object, record_schema=declared.schema_object, member_index=index),
         serializer=encoder.serializer,
         compression=options.compression,
-        sharding=planned.sharding,
+        sharding=plan.sharding,
         encryption=None if encrypting is None else encrypting.declared(index_key),
     )
     return release_of(snapshot, written), sum(one.already_present for one in shards)
@@ -183,15 +181,30 @@ def _columns(scattered: Scattered, placement: Placement, packed: Sequence[str]) 
     return column_encodings(some_records(scattered, shard, records, sample_positions(len(records))), packed)
 
 
-def _approved(encoded: Iterator[_Encoded], approve: Callable[[], None]) -> Iterator[_Encoded]:
-    """What is encoded, once it is approved; while that is found out, the first shards are made."""
-    try:
-        first = next(encoded, None)
-    finally:
-        approve()
-    if first is not None:
-        yield first
-        yield from encoded
+def _encoder(
+    staged: Staged,
+    scattered: Scattered,
+    placement: Placement,
+    declared: Declared,
+    options: PublishOptions,
+    encrypting: Encrypting | None,
+) -> ShardEncoder:
+    logical_bytes = int(staged.lengths.sum())
+    return ShardEncoder(
+        staged=staged,
+        scattered=scattered,
+        by_shard=placement.by_shard,
+        content_type=content_type(declared.record_schema),
+        serializer=serializer_of(
+            _columns(scattered, placement, options.packed), row_group_records(logical_bytes, staged.records)
+        ),
+        compression=options.compression,
+        encrypting=encrypting,
+    )
+
+
+def _ahead(options: PublishOptions) -> int:
+    return 2 * options.workers * _SHARD_ROOM
 
 
 def _shards(store: Store, encoder: ShardEncoder) -> Iterator[_Task]:
@@ -210,7 +223,9 @@ def _index_parts(
         table = index_table(part.sample_ids, leaves, placement.shards[number], placement.rows[number])
         return partial(put_encoded, store, encode_parts(table, index_key), index_key)
 
-    return (_Task(_PART_ROOM, partial(one, number)) for number in range(len(ordered)))
+    # With many more shards than parts, it is the shards that are small.
+    room = _PART_ROOM if 2 * len(ordered) >= len(placement.by_shard) else _SHARD_ROOM
+    return (_Task(room, partial(one, number)) for number in range(len(ordered)))
 
 
 def _encode(task: _Task) -> _Encoded:
@@ -224,10 +239,9 @@ def _created(
     shards: list[WrittenShard] = []
     parts: list[Part] = []
     records = 0
-    ahead = 2 * options.workers * _SHARD_ROOM
     # Threads of their own wait for the store, several for each that encodes, so that the pool has never to wait.
     with threads(2 * options.workers) as writers:
-        for made in in_order(writers, lambda one: one.create(), encoded, ahead, lambda one: one.room):
+        for made in in_order(writers, lambda one: one.create(), encoded, _ahead(options), lambda one: one.room):
             if isinstance(made, WrittenShard):
                 shards.append(made)
                 records += made.shard.records

@@ -63,13 +63,15 @@ class Strings:
 
     @staticmethod
     def of(values: Any) -> "Strings":
-        """Of a plain string array without nulls; the bytes are not copied."""
+        """Of a plain string array without nulls; the bytes are not copied.
+
+        Raises:
+            TypeError: It is none.
+        """
+        if values.type != pa.string() or values.null_count:
+            raise TypeError("the strings of a member are of another kind, or one is absent")
         _, offsets, data = values.buffers()
-        borders = (
-            np.frombuffer(offsets, np.int32, len(values) + 1, values.offset * 4)
-            if len(values)
-            else np.zeros(1, np.int32)
-        )
+        borders = _borders(offsets, len(values), values.offset)
         first, last = int(borders[0]), int(borders[-1])
         return Strings(borders[1:] - borders[0], np.frombuffer(data or b"", np.uint8)[first:last])
 
@@ -77,6 +79,10 @@ class Strings:
     def size(self) -> int:
         """Bytes of all values."""
         return len(self.data)
+
+
+def _borders(offsets: Any, count: int, first: int) -> Ends:
+    return np.frombuffer(offsets, np.int32, count + 1, first * 4) if count else np.zeros(1, np.int32)
 
 
 class Members(Protocol):
@@ -94,35 +100,46 @@ class Members(Protocol):
     def rows(self) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """Members of one range in a file.
+class RunFile:
+    """Members of one shard in a file, range after range; in memory are a few numbers a range.
 
-    Attributes:
-        at: Where they begin.
-        rows: How many they are.
-        id_bytes: Of their sample ids.
-        context: For each of the three, the dictionary that numbers are stored for, of which none are where it has one
-            entry; or the bytes of the strings.
+    Args:
+        pieces: Of each range that has members; their context is of one kind in all of them.
+
+    Effects: the file, which was not there.
     """
 
-    path: Path
-    at: int
-    rows: int
-    id_bytes: int
-    context: tuple[Any | int, ...]
+    def __init__(self, path: Path, pieces: Sequence[Members]) -> None:
+        self._path = path
+        # Of each of the three: the dictionary, of which numbers are stored unless it has one entry; None is strings.
+        self._kinds = [
+            values.dictionary if pa.types.is_dictionary(values.type) else None for values in pieces[0].context
+        ]
+        # Where the range begins, its members, the bytes of their ids, and those of what of the context is strings.
+        facts = []
+        with path.open("xb", buffering=0) as file:
+            for piece in pieces:
+                at, ids, rows = file.tell(), Strings.of(piece.ids), np.ascontiguousarray(piece.rows, np.uint32)
+                taken = [_taken_apart(values) for values in piece.context]
+                facts.append([at, len(rows), ids.size, *(size for size, _ in taken)])
+                arrays: list[npt.NDArray[Any]] = [piece.content, piece.leaves, rows, ids.ends, ids.data]
+                for view in _views([*arrays, *(array for _, more in taken for array in more)]):
+                    _write(file, view)
+        self._facts = np.array(facts, np.int64)
 
-    def __len__(self) -> int:
-        return self.rows
+    def sizes(self, place: int) -> tuple[int, int]:
+        """Members of one of the pieces, and bytes of their ids."""
+        return int(self._facts[place, 1]), int(self._facts[place, 2])
 
-    def read(self, room: Room) -> tuple[Any, Any, Any]:
-        """Read the members; returns their context."""
-        columns = [_Column(self.rows, of) for of in self.context]
+    def read(self, place: int, room: Room) -> tuple[Any, Any, Any]:
+        """Read one of the pieces; returns the context of its members."""
+        at, rows, _, *sizes = self._facts[place].tolist()
+        columns = [_Column(rows, kind, size) for kind, size in zip(self._kinds, sizes, strict=True)]
         arrays: list[npt.NDArray[Any]] = [room.content, room.leaves, room.rows, room.id_ends, room.ids]
         arrays += [array for column in columns for array in column.arrays]
-        file = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            _read(file, _views(arrays), self.at)
+            _read(file, _views(arrays), at)
         finally:
             os.close(file)
         source, version, split = (column.value() for column in columns)
@@ -132,54 +149,34 @@ class Stored:
 class _Column:
     """One of the three strings beside the ids, on its way from a file."""
 
-    def __init__(self, rows: int, of: Any | int) -> None:
-        self._rows, self._of = rows, of
+    def __init__(self, rows: int, dictionary: Any | None, size: int) -> None:
+        self._rows, self._dictionary = rows, dictionary
         self.arrays: list[npt.NDArray[Any]] = []
-        if isinstance(of, int):
-            self.arrays = [np.empty(rows, np.int32), np.empty(of, np.uint8)]
-        elif len(of) > 1:
+        if dictionary is None:
+            self.arrays = [np.empty(rows, np.int32), np.empty(size, np.uint8)]
+        elif len(dictionary) > 1:
             self.arrays = [np.empty(rows, _CODE)]
 
     def value(self) -> Any:
         """Its array, once it is read."""
-        if isinstance(self._of, int):
+        if self._dictionary is None:
             ends, data = self.arrays
             borders = np.concatenate([np.zeros(1, np.int32), ends])
             return pa.StringArray.from_buffers(self._rows, pa.py_buffer(borders), pa.py_buffer(data))
         numbers = self.arrays[0] if self.arrays else np.zeros(self._rows, _CODE)
-        return pa.DictionaryArray.from_arrays(pa.array(numbers), self._of)
+        return pa.DictionaryArray.from_arrays(pa.array(numbers), self._dictionary)
 
 
-def put_down(path: Path, pieces: Sequence[Members]) -> list[Stored]:
-    """Write members of several ranges.
-
-    Effects: one file, which was not there.
-    """
-    stored = []
-    with path.open("xb", buffering=0) as file:
-        for piece in pieces:
-            at, ids = file.tell(), Strings.of(piece.ids)
-            rows = np.ascontiguousarray(piece.rows, np.uint32)
-            arrays: list[npt.NDArray[Any]] = [piece.content, piece.leaves, rows, ids.ends, ids.data]
-            context: list[Any | int] = []
-            for values in piece.context:
-                of, more = _taken_apart(values)
-                context.append(of)
-                arrays += more
-            for view in _views(arrays):
-                _write(file, view)
-            stored.append(Stored(path=path, at=at, rows=len(rows), id_bytes=ids.size, context=tuple(context)))
-    return stored
-
-
-def _taken_apart(values: Any) -> tuple[Any | int, list[npt.NDArray[Any]]]:
-    """What is kept of a column, as ``Stored`` has it, and what is written."""
+def _taken_apart(values: Any) -> tuple[int, list[npt.NDArray[Any]]]:
+    """Bytes of a column's strings, where it is no dictionary, and what is written of it."""
     if not pa.types.is_dictionary(values.type):
         strings = Strings.of(values)
         return strings.size, [strings.ends, strings.data]
+    if values.null_count or values.dictionary.null_count:
+        raise TypeError("a string of a member is absent")
     if len(values.dictionary) == 1:
-        return values.dictionary, []
-    return values.dictionary, [values.indices.to_numpy(zero_copy_only=False).astype(_CODE)]
+        return 0, []
+    return 0, [values.indices.to_numpy().astype(_CODE)]
 
 
 def _views(arrays: Sequence[npt.NDArray[Any]]) -> list[memoryview]:

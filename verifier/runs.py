@@ -7,7 +7,7 @@ together, however many shards there are. Source: schemas/SPEC.md#verification
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,14 @@ from shardrel.canonical.sha import Bytes32
 from verifier.arrays import first_above, joined_context
 from verifier.leaves import plain
 from verifier.pieces import check_bound
-from verifier.run_files import Room, Stored, Strings, put_down
+from verifier.run_files import Room, RunFile, Strings
 from verifier.seen import Seen
 
 # Runs that stay in memory, all together; a few hundred thousand members need no disk.
 _KEPT_BYTES = 64 * 1024 * 1024
-# A dictionary is kept with a run while it is small; otherwise strings are written out.
-_SMALL_DICTIONARY = 4096
+# A dictionary of a run that is in a file stays in memory while it is small, and all of them together are: equal ones are
+# one. Otherwise its strings are written out.
+_DICTIONARY_BYTES, _DICTIONARIES_BYTES = 64 * 1024, 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +49,6 @@ class Run:
         return len(self.ids)
 
     @property
-    def id_bytes(self) -> int:
-        """Bytes of all sample ids."""
-        return Strings.of(self.ids).size
-
-    @property
     def nbytes(self) -> int:
         """Bytes in memory."""
         arrays = (self.ids, *self.context, self.content, self.leaves, self.rows)
@@ -69,16 +65,31 @@ class Run:
             rows=self.rows[start:stop],
         )
 
-    def read(self, room: Room) -> tuple[Any, Any, Any]:
-        """Copy the members; returns their context."""
-        room.content[:], room.leaves[:], room.rows[:] = self.content, self.leaves, self.rows
-        strings = Strings.of(self.ids)
+
+class _Kept:
+    """Members of one shard in memory, by range."""
+
+    def __init__(self, pieces: Sequence[Run]) -> None:
+        self._pieces = pieces
+
+    def sizes(self, place: int) -> tuple[int, int]:
+        """Members of one of the pieces, and bytes of their ids."""
+        piece = self._pieces[place]
+        return len(piece), Strings.of(piece.ids).size
+
+    def read(self, place: int, room: Room) -> tuple[Any, Any, Any]:
+        """Copy one of the pieces; returns the context of its members."""
+        piece = self._pieces[place]
+        room.content[:], room.leaves[:], room.rows[:] = piece.content, piece.leaves, piece.rows
+        strings = Strings.of(piece.ids)
         room.id_ends[:], room.ids[:] = strings.ends, strings.data
-        return self.context
+        return piece.context
 
 
 class Runs:
     """All runs of a release: the first ones in memory, then a file a shard in a folder that the caller owns.
+
+    Of a run in a file, memory holds a few numbers a range, and dictionaries as far as they are small.
 
     Args:
         borders: Last sample id of each range but the open one behind them.
@@ -90,7 +101,11 @@ class Runs:
         self._borders = list(borders)
         self._lock = threading.Lock()
         self._free = kept_bytes
-        self._held: list[list[tuple[int, Run | Stored]]] = [[] for _ in range(len(self._borders) + 1)]
+        self._runs: dict[int, _Kept | RunFile] = {}
+        self._dictionaries: dict[tuple[str, ...], Any] = {}
+        self._dictionaries_left = _DICTIONARIES_BYTES
+        # Shard, and place among its ranges, in turn: there may be very many.
+        self._held: list[list[int]] = [[] for _ in range(len(self._borders) + 1)]
 
     @property
     def ranges(self) -> int:
@@ -104,16 +119,17 @@ class Runs:
         """
         if not len(run):
             return
-        source, version, split = map(_light, run.context)
-        run = Run(ids=run.ids, context=(source, version, split), content=run.content, leaves=run.leaves, rows=run.rows)
         cuts = [0, *[first_above(run.ids, border) for border in self._borders], len(run)]
-        pieces = {n: run.between(start, stop) for n, (start, stop) in enumerate(pairwise(cuts)) if stop > start}
-        held: Sequence[Run | Stored] = list(pieces.values())
-        if not self._keeps(run.nbytes):
-            held = put_down(self._folder / f"{shard}.run", list(pieces.values()))
+        ranges = {n: cut for n, cut in enumerate(pairwise(cuts)) if cut[1] > cut[0]}
+        if self._keeps(run.nbytes):
+            held: _Kept | RunFile = _Kept([run.between(*cut) for cut in ranges.values()])
+        else:
+            light = self._light(run)
+            held = RunFile(self._folder / f"{shard}.run", [light.between(*cut) for cut in ranges.values()])
         with self._lock:
-            for number, piece in zip(pieces, held, strict=True):
-                self._held[number].append((shard, piece))
+            self._runs[shard] = held
+            for place, number in enumerate(ranges):
+                self._held[number] += [shard, place]
 
     def drop(self, pool: Executor) -> None:
         """Begin to remove the files, which nobody reads any more: many at a time, since large ones take a while."""
@@ -127,23 +143,44 @@ class Runs:
             self._free -= size
         return True
 
+    def _light(self, run: Run) -> Run:
+        """The run with strings where dictionaries are too large to be kept."""
+        source, version, split = map(self._small, run.context)
+        return replace(run, context=(source, version, split))
+
+    def _small(self, values: Any) -> Any:
+        if not pa.types.is_dictionary(values.type):
+            return values
+        size = int(values.dictionary.nbytes)
+        if size > _DICTIONARY_BYTES:
+            return plain(values)
+        entries = tuple(values.dictionary.to_pylist())
+        with self._lock:
+            if entries not in self._dictionaries:
+                if size > self._dictionaries_left:
+                    return plain(values)
+                self._dictionaries_left -= size
+                self._dictionaries[entries] = pa.array(entries, values.type.value_type)
+            return pa.DictionaryArray.from_arrays(values.indices, self._dictionaries[entries])
+
     def get(self, number: int) -> Seen:
         """Members of one range, shard after shard.
 
         Raises:
             InvalidInputError: ``input.invalid``: their sample ids have more than 2 GiB.
         """
-        pieces = sorted(self._held[number], key=lambda held: held[0])
-        if not pieces:
+        flat = self._held[number]
+        places = sorted(zip(flat[::2], flat[1::2], strict=True))
+        if not places:
             return _nothing()
-        rows = np.cumsum([0, *(len(piece) for _, piece in pieces)])
-        bytes_ = np.cumsum([0, *(piece.id_bytes for _, piece in pieces)])
+        sizes = [self._runs[shard].sizes(place) for shard, place in places]
+        rows, bytes_ = (np.cumsum([0, *(size[i] for size in sizes)]) for i in (0, 1))
         check_bound(int(bytes_[-1]))
         room = Room.for_members(int(rows[-1]), int(bytes_[-1]))
         borders = np.zeros(len(room) + 1, np.int32)
         found = []
-        for (_, piece), (first, end), (low, high) in zip(pieces, pairwise(rows), pairwise(bytes_), strict=True):
-            found.append(piece.read(room.between(first, end, low, high)))
+        for (shard, place), (first, end), (low, high) in zip(places, pairwise(rows), pairwise(bytes_), strict=True):
+            found.append(self._runs[shard].read(place, room.between(first, end, low, high)))
             np.add(room.id_ends[first:end], low, out=borders[first + 1 : end + 1], casting="unsafe")
         source, version, split = (joined_context([context[i] for context in found]) for i in range(3))
         return Seen(
@@ -151,7 +188,7 @@ class Runs:
             context=(source, version, split),
             content=room.content,
             leaves=room.leaves,
-            shards=np.repeat(np.array([shard for shard, _ in pieces], np.uint32), np.diff(rows)),
+            shards=np.repeat(np.array([shard for shard, _ in places], np.uint32), np.diff(rows)),
             rows=room.rows,
         )
 
@@ -160,9 +197,3 @@ def _nothing() -> Seen:
     none = pa.array([], pa.string())
     digests, numbers = np.empty((0, 32), np.uint8), np.empty(0, np.uint32)
     return Seen(ids=none, context=(none,) * 3, content=digests, leaves=digests, shards=numbers, rows=numbers)
-
-
-def _light(values: Any) -> Any:
-    if pa.types.is_dictionary(values.type) and len(values.dictionary) > _SMALL_DICTIONARY:
-        return plain(values)
-    return values

@@ -272,15 +272,19 @@ def _inspect(
                 firsts = range(min(world.workers, runs.ranges))
                 ahead.update((number, pool.submit(read, membership, number)) for number in firsts)
 
-        splits = None
-        if declared.schema is not None:
-            tally.add(manifest.text_columns(release, declared.schema))
-            scan = _scan(store, release, declared.schema, logs, world.unlocked)
-            splits = examine_all(scan, runs, pool, world, tally, read_ahead)
-        tally.add(manifest.totals(root, release, splits))
-        if membership is None:
-            return
-        outcome = compare_all(membership, pool, world.workers + 1, tally, ahead)
+        try:
+            splits = None
+            if declared.schema is not None:
+                tally.add(manifest.text_columns(release, declared.schema))
+                scan = _scan(store, release, declared.schema, logs, world.unlocked)
+                splits = examine_all(scan, runs, pool, world, tally, read_ahead)
+            tally.add(manifest.totals(root, release, splits))
+            if membership is None:
+                return
+            outcome = compare_all(membership, pool, world.workers + 1, tally, ahead)
+        finally:
+            for reading in ahead.values():  # where something else has failed, and they have not begun
+                reading.cancel()
         runs.drop(pool)
     if splits is not None:
         tally.add(tree_spots(membership, root, outcome.tree))
@@ -324,7 +328,7 @@ def examine_all(
         pool: Where they are examined.
         world: Told of the progress.
         tally: Gets what is found.
-        begun: Called when no shard is left to be begun.
+        begun: Called when the last shard has been given to the pool.
     """
 
     def numbers() -> Iterator[int]:

@@ -37,7 +37,7 @@ class Column:
             ``width`` bytes.
         stride: From one row to the next in ``data``; 0 for the same bytes in every row.
         width: Bytes of a row.
-        present: Shape (n,): rows that have it; None means all.
+        present: Shape (n,), contiguous: rows that have it; None means all.
         head: Up to ``MAX_HEAD`` bytes that precede it in each row that has it.
     """
 
@@ -54,7 +54,10 @@ class Column:
         return sizes if self.present is None else np.where(self.present, sizes, 0)
 
     def inside(self, rows: int) -> bool:
-        """Whether nothing outside of the arrays would be read."""
+        """Whether the arrays are what they should be, and nothing outside of them would be read."""
+        arrays = ((self.data, np.uint8), (self.offsets, np.int32), (self.present, np.bool_))
+        if any(one is not None and (one.dtype != kind or not one.flags.c_contiguous) for one, kind in arrays):
+            return False
         if len(self.head) > MAX_HEAD or (self.present is not None and len(self.present) != rows):
             return False
         if self.offsets is None:
@@ -71,7 +74,7 @@ class Column:
 
 
 class Lanes:
-    """Hashes rows, sixteen at once; lets other threads run meanwhile.
+    """Hashes rows, a group at once; lets other threads run meanwhile.
 
     Args:
         made: Keeps the code of both functions.
@@ -111,7 +114,7 @@ class Lanes:
             Shape (n, 32), uint8.
         """
         slot = longest + weave_ir.STORED
-        step = max(1, min(_ROOM // slot // lanes_ir.GROUP, -(-rows // lanes_ir.GROUP))) * lanes_ir.GROUP
+        step = _step(rows, longest)
         room, places = np.empty(step * slot, np.uint8), np.empty((2, step), np.int64)
         order, counts = np.arange(step), np.empty(_blocks(longest) + 1, np.int64)
         kinds = len(counts) if _blocks(shortest) < _blocks(longest) else 0
@@ -139,6 +142,20 @@ def rows_of(lanes: Lanes, data: Bytes, borders: Places) -> Bytes | None:
     return lanes.of_rows(data, starts, ends, order) if _even(lengths[order], _LEAST) else None
 
 
+def _step(rows: int, longest: int) -> int:
+    """Rows that are woven at a time."""
+    groups = _ROOM // (longest + weave_ir.STORED) // lanes_ir.GROUP
+    return max(1, min(groups, -(-rows // lanes_ir.GROUP))) * lanes_ir.GROUP
+
+
+def _by_room(lengths: Places, longest: int) -> Places:
+    """Lengths in the order in which rows are hashed when they are woven: sorted within what is woven at a time."""
+    step = _step(len(lengths), longest)
+    padded = np.zeros(-(-len(lengths) // step) * step, np.int64)
+    padded[: len(lengths)] = lengths
+    return np.sort(padded.reshape(-1, step), axis=1).reshape(-1)
+
+
 def _blocks(lengths: Any) -> Any:
     """Blocks of messages of so many bytes."""
     return (lengths + lanes_ir.PADDING) >> 6
@@ -147,7 +164,7 @@ def _blocks(lengths: Any) -> Any:
 def _even(lengths: Places, share: float) -> bool:
     """Whether at least this share of the blocks that the lanes go through are blocks of a row.
 
-    Sixteen rows are hashed in the time of the longest of them.
+    The rows of a group are hashed in the time of the longest of them.
     """
     if not len(lengths):
         return True
@@ -170,7 +187,7 @@ def woven(lanes: Lanes, columns: Sequence[Column], rows: int) -> tuple[Bytes, np
         if not isinstance(size, int):
             lengths += size
     shortest, longest = int(lengths.min()), int(lengths.max())
-    if longest > _LONGEST or not _even(lengths, _LEAST):
+    if longest > _LONGEST or not (_even(lengths, _LEAST) or _even(_by_room(lengths, longest), _LEAST)):
         return None
     return lanes.of_columns(columns, rows, shortest, longest), lengths
 

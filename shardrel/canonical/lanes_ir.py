@@ -208,7 +208,7 @@ def _measured(text: _Text, lane: int) -> str:
 
 
 def _lengths(text: _Text, lane: str) -> str:
-    return text(f"load {_WIDE}, ptr {text(f'getelementptr i64, ptr %lengths, i64 {lane}')}")
+    return text(f"load {_WIDE}, ptr {text(f'getelementptr i64, ptr %lengths, i64 {lane}')}, align 64")
 
 
 def _blocks(text: _Text, lengths: str) -> str:

@@ -1,7 +1,7 @@
 """SHA-256 of many byte strings at once, without a Python loop and without the GIL.
 
 Shared by publisher and verifier: a primitive, like the hash function itself. Three ways to the same digests: hashlib for
-few rows, a query for many, and where the processor can, sixteen at once (``lanes``) for very many.
+few rows, a query for many, and where the processor can, a group at once (``lanes``) for very many.
 """
 
 import threading

@@ -46,7 +46,9 @@ def range_of(ids: Any, borders: Any) -> npt.NDArray[np.int64]:
     inner = borders.slice(0, len(borders) - 1)
     if not len(inner):
         return np.zeros(len(ids), np.int64)
-    if grows(ids):  # as in most sources; then few borders are looked for among many ids, and not the other way round
+    if grows(ids) and grows(
+        inner
+    ):  # as in most sources; then few borders are looked for among many ids, and not the other way round
         ends = pc.search_sorted(ids, inner, side="right").to_numpy().astype(np.int64)
         return np.repeat(np.arange(len(inner) + 1), np.diff(ends, prepend=0, append=len(ids)))
     numbers: npt.NDArray[np.int64] = pc.search_sorted(inner, ids, side="left").to_numpy().astype(np.int64)

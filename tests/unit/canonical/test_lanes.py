@@ -1,4 +1,4 @@
-"""Sixteen hashes at once against hashlib, and every reason for which there are none."""
+"""Groups of hashes at once against hashlib, and every reason for which there are none."""
 
 import subprocess
 import sys
@@ -107,10 +107,9 @@ def test_columns_are_hashed_as_the_rows_that_they_come_to(made: Lanes | None, dr
         found = woven(made, columns, count)
         if lanes._even(np.array(sizes), lanes._LEAST):
             assert found is not None
+        if found is not None:
             assert found[0].tobytes() == expected(rows)
             assert found[1].tolist() == list(map(len, rows))
-        else:
-            assert found is None
 
 
 def test_many_more_rows_than_are_woven_at_a_time(made: Lanes | None) -> None:
@@ -183,6 +182,18 @@ def test_rows_are_hashed_beside_others_of_as_many_blocks(made: Lanes | None) -> 
         assert found[0].tobytes() == expected([data[a:b].tobytes() for a, b in pairwise(offsets.tolist())])
 
 
+def test_a_long_row_in_every_group_is_no_reason_to_put_all_together(made: Lanes | None) -> None:
+    """Beside each other the long ones take no more than they are."""
+    if made:
+        sizes = np.full(6400, 10)
+        sizes[::32] = 700
+        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+        data = np.random.default_rng(6).integers(0, 256, int(offsets[-1]), dtype=np.uint8)
+        found = woven(made, [Column(data=data, offsets=offsets)], len(sizes))
+        assert found is not None
+        assert found[0].tobytes() == expected([data[a:b].tobytes() for a, b in pairwise(offsets.tolist())])
+
+
 def test_sizes_near_two_gib_do_not_wrap_around() -> None:
     column = Column(data=np.empty(0, np.uint8), offsets=np.array([0, 2**31 - 5], np.int32), head=b"x" * 64)
     assert column.sizes().tolist() == [2**31 - 5 + 64]
@@ -203,6 +214,10 @@ _BYTES = np.arange(100, dtype=np.uint8)
         Column(data=_BYTES, width=101),
         Column(data=_BYTES, width=10, head=b"x" * 65),
         Column(data=_BYTES, width=10, present=np.array([True])),
+        Column(data=_BYTES, width=10, present=np.array([True, False, True, False])[::2]),
+        Column(data=_BYTES, width=10, present=np.array([1, 0])),
+        Column(data=_BYTES, offsets=np.array([0, 10, 20])),
+        Column(data=_BYTES[::2], width=10),
     ],
 )
 def test_what_would_be_read_outside_of_a_column_is_left_to_the_other_way(made: Lanes | None, column: Column) -> None:

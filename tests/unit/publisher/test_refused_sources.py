@@ -230,3 +230,44 @@ def test_what_is_wrong_with_the_source_is_said_before_what_is_wrong_with_a_shard
     with pytest.raises(ShardrelError) as caught:
         dataset.publish(snapshot, folder, options=OPTIONS)
     assert caught.value.code == (ErrorCode.INPUT_INVALID if same else ErrorCode.SOURCE_MISMATCH)
+
+
+@pytest.mark.parametrize("memory_bytes", [0, 1 << 30])
+@pytest.mark.parametrize("same", [True, False])
+def test_what_is_wrong_with_the_source_is_said_before_what_is_wrong_with_the_plan(
+    dataset: Publishing, folder: Path, monkeypatch: pytest.MonkeyPatch, same: bool, memory_bytes: int
+) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise InvalidInputError(ErrorCode.INPUT_INVALID, "no such encoding")
+
+    monkeypatch.setattr("publisher.write.column_encodings", refused)
+    snapshot = dataset.snapshot(folder)
+    if not same:
+        rewritten(folder, with_value(records_table(100, first=100), "score", 65, -1.0))
+    with pytest.raises(ShardrelError) as caught:
+        dataset.publish(snapshot, folder, options=PublishOptions(shards=2, memory_bytes=memory_bytes))
+    assert caught.value.code == (ErrorCode.INPUT_INVALID if same else ErrorCode.SOURCE_MISMATCH)
+
+
+def test_an_interrupt_while_the_first_shard_is_made_is_no_refusal(
+    dataset: Publishing, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pin stays for the run that goes on, whatever the source is."""
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("publisher.shards.encode_shard", interrupted)
+    snapshot = dataset.snapshot(folder)
+    rewritten(folder, with_value(records_table(100, first=100), "score", 65, -1.0))
+    with pytest.raises(KeyboardInterrupt):
+        dataset.publish(snapshot, folder, options=OPTIONS)
+    assert len(read_gate(dataset.store, dataset.dataset).body.publications) == 1
+
+
+def test_a_source_is_compared_once(dataset: Publishing, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    monkeypatch.setattr("publisher.publish._is_all_of_it", lambda *_: looked.append(1) or False)
+    monkeypatch.setattr("publisher.publish._compare", lambda *_: looked.append(2))
+    dataset.publish(dataset.snapshot(folder), folder, options=OPTIONS)
+    assert looked == [1, 2]

@@ -1,7 +1,9 @@
 """Members of shards by range: kept in memory, on disk, or some of each, they are the same."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -92,6 +94,46 @@ def test_strings_of_very_many_kinds_are_kept_as_they_are(tmp_path: Path) -> None
     runs = Runs(tmp_path, ["9"], 0)
     runs.put(0, Run(ids=ids, context=(many,) * 3, content=digests, leaves=digests, rows=rows))
     assert runs.get(0).context[1].to_pylist() == names
+
+
+def test_what_stays_in_memory_of_runs_in_files_is_bounded(tmp_path: Path) -> None:
+    """Dictionaries of few and long strings, another one in each shard."""
+    runs, before = Runs(tmp_path, ["9"], 0), pa.total_allocated_bytes()
+    digests = np.zeros((50, 32), np.uint8)
+    ids, rows = pa.array([f"{number:02}" for number in range(50)]), np.arange(50, dtype=np.uint32)
+    for shard in range(600):
+        names = pa.array([f"{shard} {number} " + "x" * 1200 for number in range(50)]).dictionary_encode()
+        runs.put(shard, Run(ids=ids, context=(names,) * 3, content=digests, leaves=digests, rows=rows))
+    assert pa.total_allocated_bytes() - before < 20 << 20
+    seen = runs.get(0)
+    assert seen.context[1].to_pylist()[-1] == names[-1].as_py()
+    assert len(seen) == 600 * 50
+
+
+def test_equal_dictionaries_are_kept_once(tmp_path: Path) -> None:
+    runs = Runs(tmp_path, BORDERS, 0)
+    for shard in range(3):
+        runs.put(shard, SHARDS[0])
+    assert list(runs._dictionaries) == [("s",)]
+
+
+@pytest.mark.parametrize(
+    "absent",
+    [
+        pa.array(["a", None, "a", "a"]).dictionary_encode(),
+        pa.array(["a", None, "b", "a"]).dictionary_encode(),
+        pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 0]), pa.array(["a", None])),
+        pa.array(["a", None, "b", "a"]),
+        pa.array(["a", "b", "c", "d"], pa.large_string()),
+        pa.array(["a", "b", "c", "d"], pa.string_view()),
+    ],
+    ids=str,
+)
+def test_no_file_holds_what_is_no_string_of_a_member(tmp_path: Path, absent: Any) -> None:
+    """It is refused before; should it get here, it is not to become another value."""
+    run = replace(SHARDS[0], context=(absent,) * 3)
+    with pytest.raises((TypeError, pa.ArrowInvalid)):
+        Runs(tmp_path, BORDERS, 0).put(0, run)
 
 
 def test_a_range_without_members(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import dataclasses
 from functools import partial
 from pathlib import Path
 from threading import Event
+from time import sleep
 from typing import Any
 
 import pyarrow as pa
@@ -308,6 +309,29 @@ def test_parts_are_read_while_the_last_shard_is_examined(monkeypatch: pytest.Mon
     monkeypatch.setattr(built.store, "read", watched)
     assert verify_release(built.store, built.root, gate_of(built), world=a_world(built.made, 2)).report.findings == ()
     assert waited == [True]
+
+
+def test_parts_are_not_read_for_a_release_whose_shards_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has been begun ahead, and waits for a thread, is left."""
+    built = a_release()
+    built.recut(7, 7)
+    root = built.seal()
+    shards = {shard.digest[7:] for shard in built.release.shards}
+    parts = {part.object.digest[7:] for part in built.snapshot.parts}
+    read, asked = built.store.read, list[str]()
+
+    def silent(key: Any, **how: Any) -> Any:
+        name = key.rsplit("/", 1)[1]
+        if name in shards:
+            raise UnavailableError(ErrorCode.STORE_UNAVAILABLE, "no answer")
+        asked.append(name)
+        sleep(0.05 if name in parts else 0)
+        return read(key, **how)
+
+    monkeypatch.setattr(built.store, "read", silent)
+    with pytest.raises(UnavailableError):
+        verify_release(built.store, root, gate_of(built), world=a_world(built.made, 1))
+    assert len(parts & set(asked)) <= 1
 
 
 @pytest.mark.parametrize(("snapshot_part", "index_part"), [(7, 7), (7, 11), (1, 60), (60, 1), (13, 2)])
