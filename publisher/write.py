@@ -103,8 +103,8 @@ def write(
         options: Parameters.
         pool: Where shards and parts are encoded.
         progress: Told how many of how many records are written.
-        approve: Called once, before anything is stored, and also where what may not even be planned or encoded: what it
-            raises is said first.
+        approve: Called once, before anything is stored. What it raises is said before what is wrong with the plan or with
+            the first shards.
 
     Returns:
         The root manifest, not yet written, and how many shards were there before.
