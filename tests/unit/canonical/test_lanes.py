@@ -1,6 +1,5 @@
 """Groups of hashes at once against hashlib, and every reason for which there are none."""
 
-import subprocess
 import sys
 from hashlib import sha256
 from itertools import pairwise
@@ -15,8 +14,8 @@ from hypothesis import strategies as st
 
 from shardrel.canonical import jit, lanes
 from shardrel.canonical.lanes import Column, Lanes, compiled, rows_of, woven
+from tests.support.guarded import run, run_guarded
 
-_ROOT = Path(__file__).parents[3]
 _CPU = Path("/proc/cpuinfo")
 
 
@@ -233,18 +232,9 @@ def test_long_rows_are_left_to_the_other_way(made: Lanes | None) -> None:
 
 
 _GUARDED = """
-import ctypes, mmap
-import numpy as np
-from hashlib import sha256
 from shardrel.canonical.lanes import Column, compiled, woven
 made = compiled()
-page = mmap.PAGESIZE
-memory = mmap.mmap(-1, 3 * page)
-whole = np.frombuffer(memory, np.uint8)
-whole[:] = np.arange(3 * page, dtype=np.int64).astype(np.uint8)
-for place in (0, 2 * page):  # nothing before and nothing behind the middle page may be touched
-    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(whole.ctypes.data + place), page, 0) == 0  # PROT_NONE
-middle, seen = whole[page : 2 * page], 0
+seen = 0
 for size in range(1, 200):
     for data in (middle[:size], middle[-size:]):
         borders = np.array([0, size // 2, size], np.int64)
@@ -271,9 +261,9 @@ print("done", ctypes.string_at(whole.ctypes.data + 2 * page, 1) if {look} else "
 
 def test_no_byte_beside_the_data_is_read() -> None:
     """The data ends where memory begins that nobody may read; to read it there ends the process, as the second shows."""
-    done = _run(_GUARDED.format(look=False))
+    done = run_guarded(_GUARDED.format(look=False))
     assert (done.returncode, done.stdout.split()) == (0, ["done"])
-    assert _run(_GUARDED.format(look=True)).returncode < 0
+    assert run_guarded(_GUARDED.format(look=True)).returncode < 0
 
 
 def test_a_host_that_refuses_to_make_code_gets_none() -> None:
@@ -283,7 +273,7 @@ def test_a_host_that_refuses_to_make_code_gets_none() -> None:
         "from shardrel.canonical.lanes import compiled\n"
         "print(compiled() if refuses else None)"  # before Linux 6.3 it cannot be asked for
     )
-    done = _run(code)
+    done = run(code)
     assert (done.returncode, done.stdout.split()) == (0, ["None"])
 
 
@@ -313,7 +303,3 @@ def test_functions_that_compute_something_else_are_not_used(monkeypatch: pytest.
     wrong[constant] ^= 1
     monkeypatch.setattr(lanes.lanes_ir, "CONSTANTS", wrong)
     assert compiled() is None
-
-
-def _run(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=_ROOT, check=False)

@@ -1,6 +1,5 @@
 """Two long hashes at once against hashlib, and the reasons for which there are none."""
 
-import subprocess
 import sys
 from hashlib import sha256
 from pathlib import Path
@@ -13,8 +12,8 @@ from hypothesis import strategies as st
 
 from shardrel.canonical import jit, streams
 from shardrel.canonical.streams import Message, Streams, compiled
+from tests.support.guarded import run_guarded
 
-_ROOT = Path(__file__).parents[3]
 _CPU = Path("/proc/cpuinfo")
 
 
@@ -57,18 +56,8 @@ def test_messages_of_some_megabytes_in_whatever_holds_bytes(made: Streams | None
 
 
 _GUARDED = """
-import ctypes, mmap
-import numpy as np
-from hashlib import sha256
 from shardrel.canonical.streams import compiled
 made = compiled()
-page = mmap.PAGESIZE
-memory = mmap.mmap(-1, 3 * page)
-whole = np.frombuffer(memory, np.uint8)
-whole[:] = np.arange(3 * page, dtype=np.int64).astype(np.uint8)
-for place in (0, 2 * page):  # nothing before and nothing behind the middle page may be touched
-    assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(whole.ctypes.data + place), page, 0) == 0  # PROT_NONE
-middle = whole[page : 2 * page]
 for size in range(300):
     messages = [(b"head", middle[:size]), (b"", middle[len(middle) - size :])]
     wanted = [sha256(head + body.tobytes()).digest() for head, body in messages]
@@ -78,7 +67,7 @@ print("done")
 
 
 def test_no_byte_beside_the_data_is_read() -> None:
-    done = subprocess.run([sys.executable, "-c", _GUARDED], capture_output=True, text=True, cwd=_ROOT, check=False)
+    done = run_guarded(_GUARDED)
     assert (done.returncode, done.stdout.split()) == (0, ["done"])
 
 
