@@ -214,33 +214,18 @@ def test_records_that_went_to_files_are_compared_before_they_are_moved_about(dat
     assert caught.value.context["changedRecords"] == [f"{folder / 'b.arrow'}#65"]
 
 
+@pytest.mark.parametrize("memory_bytes", [0, 1 << 30])
+@pytest.mark.parametrize("step", ["shards.encode_shard", "write.column_encodings"])
 @pytest.mark.parametrize("same", [True, False])
-def test_what_is_wrong_with_the_source_is_said_before_what_is_wrong_with_a_shard(
-    dataset: Publishing, folder: Path, monkeypatch: pytest.MonkeyPatch, same: bool
+def test_what_is_wrong_with_the_source_is_said_before_what_is_wrong_with_the_plan_or_a_shard(
+    dataset: Publishing, folder: Path, monkeypatch: pytest.MonkeyPatch, same: bool, step: str, memory_bytes: int
 ) -> None:
-    """Shards are made while the source is still being compared."""
+    """Both are made while the source is still being compared."""
 
-    def too_large(*_: Any, **__: Any) -> None:
+    def refused(*_: Any, **__: Any) -> None:
         raise InvalidInputError(ErrorCode.INPUT_INVALID, "too large")
 
-    monkeypatch.setattr("publisher.shards.encode_shard", too_large)
-    snapshot = dataset.snapshot(folder)
-    if not same:
-        rewritten(folder, with_value(records_table(100, first=100), "score", 65, -1.0))
-    with pytest.raises(ShardrelError) as caught:
-        dataset.publish(snapshot, folder, options=OPTIONS)
-    assert caught.value.code == (ErrorCode.INPUT_INVALID if same else ErrorCode.SOURCE_MISMATCH)
-
-
-@pytest.mark.parametrize("memory_bytes", [0, 1 << 30])
-@pytest.mark.parametrize("same", [True, False])
-def test_what_is_wrong_with_the_source_is_said_before_what_is_wrong_with_the_plan(
-    dataset: Publishing, folder: Path, monkeypatch: pytest.MonkeyPatch, same: bool, memory_bytes: int
-) -> None:
-    def refused(*_: Any, **__: Any) -> None:
-        raise InvalidInputError(ErrorCode.INPUT_INVALID, "no such encoding")
-
-    monkeypatch.setattr("publisher.write.column_encodings", refused)
+    monkeypatch.setattr(f"publisher.{step}", refused)
     snapshot = dataset.snapshot(folder)
     if not same:
         rewritten(folder, with_value(records_table(100, first=100), "score", 65, -1.0))
@@ -263,6 +248,22 @@ def test_an_interrupt_while_the_first_shard_is_made_is_no_refusal(
     with pytest.raises(KeyboardInterrupt):
         dataset.publish(snapshot, folder, options=OPTIONS)
     assert len(read_gate(dataset.store, dataset.dataset).body.publications) == 1
+
+
+def test_no_wrapped_key_is_stored_for_a_wrong_source(
+    dataset: Publishing, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys are stored while shards are made, so these are made once the source is approved."""
+    key = a_key()
+    snapshot = encrypted_snapshot(dataset, folder / "b.arrow", key)
+    rewritten(folder, with_value(records_table(100, first=100), "score", 65, -1.0))
+    begun: list[str] = []
+    monkeypatch.setattr("publisher.encryption.Encrypting.index_key", lambda *_: begun.append("index"))
+    monkeypatch.setattr("publisher.encryption.Encrypting.shard", lambda *_: begun.append("shard"))
+    with pytest.raises(RefusedError) as caught:
+        publish_with(dataset, snapshot, folder / "b.arrow", key, [key])
+    assert caught.value.code == ErrorCode.SOURCE_MISMATCH
+    assert begun == []
 
 
 def test_a_source_is_compared_once(dataset: Publishing, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

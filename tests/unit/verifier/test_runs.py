@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from verifier.arrays import joined_context
-from verifier.runs import Run, Runs
+from verifier.runs import _DICTIONARIES_BYTES, Run, Runs
 from verifier.seen import Seen
 
 BORDERS = ["b", "d"]
@@ -114,7 +114,9 @@ def test_equal_dictionaries_are_kept_once(tmp_path: Path) -> None:
     runs = Runs(tmp_path, BORDERS, 0)
     for shard in range(3):
         runs.put(shard, SHARDS[0])
-    assert list(runs._dictionaries) == [("s",)]
+    [(entries, kept)] = runs._dictionaries.items()
+    assert entries == ("s",)
+    assert runs._dictionaries_left == _DICTIONARIES_BYTES - kept.nbytes
 
 
 @pytest.mark.parametrize(
