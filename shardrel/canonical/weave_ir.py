@@ -222,6 +222,16 @@ leave:
   ret void
 }}
 """
+# Names the place of the number of rows that have as many blocks as row ``$``.
+_COUNT = f"""\
+  $_p_start = getelementptr i64, ptr %starts, i64 $
+  $_p_end = getelementptr i64, ptr %ends, i64 $
+  $_start = load i64, ptr $_p_start
+  $_end = load i64, ptr $_p_end
+  $_bytes = sub i64 $_end, $_start
+  $_padded = add i64 $_bytes, {PADDING}
+  $_blocks = lshr i64 $_padded, 6
+  $_count = getelementptr i64, ptr %counts, i64 $_blocks"""
 _BY_BLOCKS = f"""
 define internal void @by_blocks(ptr %starts, ptr %ends, i64 %rows, ptr %order, ptr %counts, i64 %kinds) #0 {{
 entry:
@@ -231,14 +241,7 @@ entry:
 
 count:
   %c = phi i64 [0, %entry], [%c_next, %count]
-  %c_p_start = getelementptr i64, ptr %starts, i64 %c
-  %c_p_end = getelementptr i64, ptr %ends, i64 %c
-  %c_start = load i64, ptr %c_p_start
-  %c_end = load i64, ptr %c_p_end
-  %c_bytes = sub i64 %c_end, %c_start
-  %c_padded = add i64 %c_bytes, {PADDING}
-  %c_blocks = lshr i64 %c_padded, 6
-  %c_count = getelementptr i64, ptr %counts, i64 %c_blocks
+{_COUNT.replace("$", "%c")}
   %seen = load i64, ptr %c_count
   %seen_more = add i64 %seen, 1
   store i64 %seen_more, ptr %c_count
@@ -259,14 +262,7 @@ sum:
 
 put:
   %r = phi i64 [0, %sum], [%r_next, %put]
-  %r_p_start = getelementptr i64, ptr %starts, i64 %r
-  %r_p_end = getelementptr i64, ptr %ends, i64 %r
-  %r_start = load i64, ptr %r_p_start
-  %r_end = load i64, ptr %r_p_end
-  %r_bytes = sub i64 %r_end, %r_start
-  %r_padded = add i64 %r_bytes, {PADDING}
-  %r_blocks = lshr i64 %r_padded, 6
-  %r_count = getelementptr i64, ptr %counts, i64 %r_blocks
+{_COUNT.replace("$", "%r")}
   %at = load i64, ptr %r_count
   %p_order = getelementptr i64, ptr %order, i64 %at
   store i64 %r, ptr %p_order
