@@ -283,7 +283,8 @@ def _inspect(
                 return
             outcome = compare_all(membership, pool, world.workers + 1, tally, ahead)
         finally:
-            for reading in ahead.values():  # where something else has failed, and they have not begun
+            # Where something else has failed, and they have not begun; threads that are still at work take some out.
+            for reading in list(ahead.values()):
                 reading.cancel()
         runs.drop(pool)
     if splits is not None:
