@@ -23,8 +23,6 @@ from tests.support.stores import s3_store
 
 RACERS = 2
 QUICK = Effort(racers=RACERS, processes=0, rounds=1, listed=3)
-ALONE = replace(QUICK, racers=1)
-"""For whatever has to pass: moto looks and then writes, so that two who race may both win."""
 FOREVER = 100_000
 NOW = "2026-01-31T12:00:00Z"
 
@@ -85,7 +83,7 @@ def test_a_server_that_checks_and_then_acts_is_refused_for_its_races_and_nothing
 
 def test_the_same_server_passes_as_long_as_nobody_races(store: S3Store, proxy: FaultProxy) -> None:
     proxy.on("PUT", check_then_act(1), FOREVER)
-    assert failed(probe(store, ALONE)) == set()
+    assert failed(probe(store, replace(QUICK, racers=1))) == set()
 
 
 def never(request: Request, forward: Forward) -> Response | None:
@@ -108,12 +106,12 @@ def test_a_server_that_ignores_creates_and_refuses_all_swaps_is_refused(store: S
 def test_a_deleted_key_that_comes_back_is_noticed(store: S3Store, proxy: FaultProxy) -> None:
     """A DELETE that is answered and not done."""
     proxy.on("DELETE", lambda request, forward: Response(status=204, headers={}, body=b""), FOREVER)
-    assert failed(probe(store, ALONE)) == {"delete-marker"}
+    assert failed(probe(store, QUICK)) == {"delete-marker"}
 
 
 def test_whoever_may_not_delete_passes(store: S3Store, proxy: FaultProxy) -> None:
     proxy.on("DELETE", answer(403, "AccessDenied"), FOREVER)
-    verdict = probe(store, ALONE)
+    verdict = probe(store, QUICK)
     assert failed(verdict) == set()
     assert "delete-exact-version" in failed(verdict, required=False)
 
@@ -122,7 +120,7 @@ def test_conditions_that_an_upload_ignores_are_reported_without_effect_on_the_ve
     store: S3Store, proxy: FaultProxy
 ) -> None:
     proxy.on("POST", lambda request, forward: forward(without_conditions(request)), FOREVER)
-    verdict = probe(store, ALONE)
+    verdict = probe(store, QUICK)
     assert failed(verdict) == set()
     assert "multipart-completion" in failed(verdict, required=False)
 
@@ -131,7 +129,7 @@ def test_uploads_that_were_left_behind_are_counted(store: S3Store, moto: S3Serve
     bucket, _, prefix = store.url.removeprefix("s3://").partition("/")
     begun = moto.client().create_multipart_upload(Bucket=bucket, Key=f"{prefix}/objects/left")
     assert store.open_uploads() == 1
-    verdict = probe(store, ALONE)
+    verdict = probe(store, QUICK)
     assert failed(verdict) == set()
     assert "uploads-closed" in failed(verdict, required=False)
     moto.client().abort_multipart_upload(Bucket=bucket, Key=f"{prefix}/objects/left", UploadId=begun["UploadId"])
@@ -141,7 +139,7 @@ def test_uploads_that_were_left_behind_are_counted(store: S3Store, moto: S3Serve
 def test_a_store_that_does_not_answer_has_no_verdict(store: S3Store, proxy: FaultProxy) -> None:
     proxy.on("GET", answer(500, "InternalError"), FOREVER)
     with pytest.raises(UnavailableError):
-        probe(store, ALONE)
+        probe(store, QUICK)
 
 
 def test_other_processes_race_for_a_folder(tmp_path: Path) -> None:
@@ -168,7 +166,7 @@ class Unlocked(LocalStore):
 
 
 def test_a_lock_that_holds_among_threads_alone_is_found_out(tmp_path: Path) -> None:
-    assert failed(probe(Unlocked(tmp_path), replace(ALONE, processes=1))) == {"swap-race"}
+    assert failed(probe(Unlocked(tmp_path), replace(QUICK, racers=1, processes=1))) == {"swap-race"}
 
 
 def test_a_store_in_memory_is_raced_by_threads_alone() -> None:
@@ -198,7 +196,7 @@ def test_a_failed_verdict_is_kept_where_it_can_be_and_refuses(store: S3Store, pr
         conforming(store, "data")
     assert refused.value.code is ErrorCode.STORAGE_NOT_CONFORMANT
     assert refused.value.context["checks"] == ["create-race", "swap-race"]
-    keep(store, "data", probe(store, ALONE), NOW)
+    keep(store, "data", probe(store, QUICK), NOW)
     assert isinstance(conforming(store, "data").swap(gate_key("data"), b"1", None), Written)
 
 

@@ -9,7 +9,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -151,12 +151,16 @@ def _error(status: int, code: str) -> Response:
 
 
 @contextmanager
-def fault_proxy(target: str) -> Iterator[FaultProxy]:
-    """A proxy on a free loopback port in front of ``target``."""
+def fault_proxy(target: str, *, one_at_a_time: bool = False) -> Iterator[FaultProxy]:
+    """A proxy on a free loopback port in front of ``target``, which gets one request at a time if it bears no more.
+
+    moto does not: it looks whether a condition holds and writes afterwards, and fails where two write one key at once.
+    """
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     server.proxy = FaultProxy(url=f"http://127.0.0.1:{server.server_port}")  # type: ignore[attr-defined]
     server.target = urlsplit(target).netloc  # type: ignore[attr-defined]
+    server.turn = threading.Lock() if one_at_a_time else nullcontext()  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     try:
@@ -187,6 +191,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Tests look at ``requests`` instead."""
 
     def _forward(self, request: Request) -> Response:
+        with self.server.turn:
+            return self._answered(request)
+
+    def _answered(self, request: Request) -> Response:
         connection = http.client.HTTPConnection(self.server.target, timeout=30)
         try:
             headers = {

@@ -101,7 +101,7 @@ def running_proxy(moto_process: "S3Server") -> "Iterator[FaultProxy]":
     """One proxy in front of moto for each worker."""
     from tests.support.fault_proxy import fault_proxy
 
-    with fault_proxy(moto_process.endpoint_url) as running:
+    with fault_proxy(moto_process.endpoint_url, one_at_a_time=True) as running:
         yield running
 
 
